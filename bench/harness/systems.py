@@ -1,0 +1,106 @@
+"""The systems that are measured: how each is built and started, and which workloads it takes part in."""
+import glob
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+OUT = os.path.join(ROOT, "build", "bench")
+BENCH = os.path.join(ROOT, "bench")
+
+POOL = ("W1", "W1x", "W2", "W3", "W4", "W4i", "W5", "W6")
+WORKLOADS = POOL + ("W7",)
+
+CFLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-pthread"]
+CXXFLAGS = ["-std=gnu++20", "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread"]
+# The parallel collector: measured, W1 of ForkJoinPool takes 70 ns with it and 110 or more with the default one.
+JAVA = ["java", "-XX:+UseParallelGC", "-cp", os.path.join(OUT, "java"), "Bench"]
+
+
+class BuildError(Exception):
+    """A sentence on why a system cannot be measured."""
+
+
+@dataclass(frozen=True)
+class System:
+    name: str
+    build: object
+    command: list
+    workloads: tuple = WORKLOADS
+    env: dict = field(default_factory=dict)
+    is_peer: bool = True
+
+
+def run_tool(command, **options):
+    """Runs a compiler; its complaint becomes the reason."""
+    if not shutil.which(command[0]):
+        raise BuildError(f"{command[0]} is not installed")
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode != 0:
+        raise BuildError("it does not build:\n" + done.stdout.strip())
+    return done.stdout
+
+
+def package_flags(package):
+    if package is None:
+        return []
+    try:
+        return run_tool(["pkg-config", "--cflags", "--libs", package]).split()
+    except BuildError as reason:
+        raise BuildError(f"{package} is not installed") from reason
+
+
+def c_program(name, source, package=None):
+    def build():
+        measure = os.path.join(BENCH, "common", "measure.c")
+        run_tool(["cc", *CFLAGS, os.path.join(BENCH, source), measure, "-o", os.path.join(OUT, name),
+                  *package_flags(package)])
+    return build
+
+
+def cxx_program(name, source, package):
+    def build():
+        measure = os.path.join(OUT, "measure.o")
+        run_tool(["cc", *CFLAGS, "-c", os.path.join(BENCH, "common", "measure.c"), "-o", measure])
+        run_tool(["c++", *CXXFLAGS, os.path.join(BENCH, source), measure, "-o", os.path.join(OUT, name),
+                  *package_flags(package)])
+    return build
+
+
+def build_legwork():
+    """The static library exactly as `make install` builds it, asserts included, and the program on top of it."""
+    core = os.path.join(OUT, "core")
+    run_tool(["cmake", "-S", ROOT, "-B", core, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"])
+    run_tool(["cmake", "--build", core, "--target", "legwork-core-static"])
+    run_tool(["cc", *CFLAGS, "-I", os.path.join(ROOT, "include"), "-I", os.path.join(ROOT, "src"),
+              os.path.join(BENCH, "legwork.c"), os.path.join(BENCH, "common", "measure.c"),
+              os.path.join(core, "liblegwork-core.a"), "-o", os.path.join(OUT, "legwork")])
+
+
+def build_go():
+    env = dict(os.environ, GOFLAGS="-mod=mod", GOPROXY="off", GOCACHE=os.path.join(OUT, "go-cache"))
+    run_tool(["go", "build", "-o", os.path.join(OUT, "go"), "."], cwd=os.path.join(BENCH, "peers", "go"), env=env)
+
+
+def build_java():
+    sources = sorted(glob.glob(os.path.join(BENCH, "peers", "java", "*.java")))
+    run_tool(["javac", "-d", os.path.join(OUT, "java"), *sources])
+
+
+def program(name):
+    return [os.path.join(OUT, name)]
+
+
+SYSTEMS = [
+    System("legwork", build_legwork, program("legwork"), is_peer=False),
+    System("legwork-spin", build_legwork, program("legwork"), ("W5",), {"LEGWORK_BENCH_SPIN": "1"}, is_peer=False),
+    System("go", build_go, program("go")),
+    System("java-forkjoin", build_java, [*JAVA, "forkjoin"], POOL),
+    System("java-executor", build_java, [*JAVA, "executor"]),
+    System("tbb", cxx_program("tbb", "peers/tbb.cpp", "tbb"), program("tbb"), POOL),
+    System("libuv", c_program("libuv", "peers/libuv.c", "libuv"), program("libuv")),
+    System("glib", c_program("glib", "peers/glib.c", "glib-2.0"), program("glib")),
+    System("mutex-ring", c_program("mutex-ring", "peers/mutex_ring.c"), program("mutex-ring"), POOL),
+    System("futex", c_program("futex", "peers/futex.c"), program("futex"), ("W4i",), is_peer=False),
+]

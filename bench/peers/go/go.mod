@@ -1,0 +1,3 @@
+module legwork.bench/gopool
+
+go 1.19

@@ -1,0 +1,54 @@
+/* What every public header needs: how symbols are exported, and two words about numbers.
+ *
+ * Options structs follow one rule everywhere: a field left 0 has its default, -1 means none or
+ * unlimited, and LW_ZERO means a real zero where 0 would be the default. Each struct begins with
+ * `struct_size`, which the LW_..._OPTIONS macros fill, so that a program built against an older
+ * header keeps working.
+ */
+#ifndef LEGWORK_API_H
+#define LEGWORK_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define LW_API __attribute__((visibility("default")))
+#define LW_PRINTF(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
+#else
+#define LW_API
+#define LW_PRINTF(format_at, args_at)
+#endif
+
+#if defined(__cplusplus)
+#define LW_BEGIN_DECLS extern "C" {
+#define LW_END_DECLS }
+#else
+#define LW_BEGIN_DECLS
+#define LW_END_DECLS
+#endif
+
+/* The address of an options struct, in C and in C++ alike; it lives to the end of the statement or
+ * block. */
+#if defined(__cplusplus)
+#define LW_OPTIONS_OF(type, ...) (::legwork_detail::hold<type>(type{__VA_ARGS__}).ptr())
+namespace legwork_detail {
+template <typename T> struct hold {
+    T value;
+    explicit hold(const T &v) : value(v) {}
+    const T *ptr() const {
+        return &value;
+    }
+};
+} // namespace legwork_detail
+#else
+#define LW_OPTIONS_OF(type, ...) (&(const type){__VA_ARGS__})
+#endif
+
+/* A real zero in an options field whose 0 means "default". */
+#define LW_ZERO (-2)
+
+/* The longest time that can be given anywhere, in milliseconds: nearly nine years. */
+#define LW_TIMEOUT_MS_MAX (INT64_C(1) << 38)
+
+#endif

@@ -1,0 +1,65 @@
+/* Test twins of the world: a clock that a test holds and moves, an allocator that fails at the n-th
+ * call, and a random sequence that a seed repeats. Real code is opened with them and runs
+ * unchanged.
+ *
+ * Time-dependent tests take no time: nothing happens on a test clock until lw_test_clock_advance.
+ */
+#ifndef LEGWORK_TESTING_H
+#define LEGWORK_TESTING_H
+
+#include <legwork/api.h>
+#include <legwork/runtime.h>
+#include <legwork/status.h>
+
+LW_BEGIN_DECLS
+
+/* ---- time
+ * --------------------------------------------------------------------------------------------------
+ */
+
+/* Opens a clock that stands still at 1 second. Returns LW_OK, LW_EINVAL or LW_ENOMEM.
+ * Owns: the caller closes it, after everything that was opened with it. Since: 0.1 */
+LW_API int lw_test_clock_open(lw_clock **clock);
+
+/* Moves the clock forward and wakes every wait whose time has come. Negative steps are refused with
+ * LW_EINVAL. Threads: any. Since: 0.1 */
+LW_API int lw_test_clock_advance(lw_clock *clock, int64_t ms);
+
+/* Returns once at least `count` threads wait on the clock for a time (not just for an event), or
+ * after the real `timeout_ms` with LW_ETIMEDOUT: so a test knows that a sleeper sleeps before it
+ * moves time. Threads: any. */
+LW_API int lw_test_clock_await_sleepers(lw_clock *clock, int count, int64_t timeout_ms);
+
+/* Closes it; NULL is fine. No thread may wait on it any more. Since: 0.1 */
+LW_API void lw_test_clock_close(lw_clock *clock);
+
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Counts what is allocated, fails on demand, and knows at the end what leaked. */
+typedef struct lw_test_memory lw_test_memory;
+
+/* Opens it; it takes its memory from malloc. Returns LW_OK, LW_EINVAL or LW_ENOMEM. Since: 0.1 */
+LW_API int lw_test_memory_open(lw_test_memory **memory);
+
+/* The allocator to open things with. Lives as long as `memory`. */
+LW_API const lw_allocator *lw_test_memory_allocator(lw_test_memory *memory);
+
+/* Lets the nth allocation from now fail (1: the next one), once; 0: none. Frees and shrinking never
+ * fail. Threads: any. */
+LW_API void lw_test_memory_fail_at(lw_test_memory *memory, uint64_t nth);
+
+/* Whether the failure ordered last has happened. */
+LW_API bool lw_test_memory_has_failed(const lw_test_memory *memory);
+
+/* Blocks and bytes that are allocated now, and allocations so far. Any pointer may be NULL. */
+LW_API void lw_test_memory_usage(const lw_test_memory *memory, uint64_t *blocks, uint64_t *bytes,
+                                 uint64_t *calls);
+
+/* Closes it; NULL is fine. Blocks that are still allocated stay valid and are the caller's leak. */
+LW_API void lw_test_memory_close(lw_test_memory *memory);
+
+LW_END_DECLS
+
+#endif

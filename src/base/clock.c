@@ -1,0 +1,32 @@
+/* The system's clock: CLOCK_MONOTONIC and futex waits with absolute deadlines on it. */
+#include "base/clock.h"
+
+#include "base/futex.h"
+
+#include <time.h>
+
+static uint64_t system_now(lw_clock *clock) {
+    (void)clock;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * LW__NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void system_wait(lw_clock *clock, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline) {
+    (void)clock;
+    lw__futex_wait(word, seen, deadline);
+}
+
+lw_clock *lw__clock_system(void) {
+    static lw_clock clock = {
+        .now = system_now, .wait = system_wait, .is_real = true}; /* never written */
+    return &clock;
+}
+
+uint64_t lw__deadline_in(lw_clock *clock, int64_t ms) {
+    if (ms < 0)
+        return LW__NEVER;
+    uint64_t now = lw__now(clock), ns = (uint64_t)ms * LW__NS_PER_MS;
+    bool is_too_far = (uint64_t)ms > LW__NEVER / LW__NS_PER_MS || ns > LW__NEVER - now;
+    return is_too_far ? LW__NEVER : now + ns;
+}

@@ -1,0 +1,39 @@
+/* Time as a handle: what o'clock it is, and how to wait for a moment.
+ *
+ * Reading and waiting belong together: a clock that a test holds still must also hold still whoever
+ * sleeps on it. So every timed wait of Legwork is a wait on a 32-bit word (a futex) with a deadline
+ * on a clock.
+ */
+#ifndef LW_BASE_CLOCK_H
+#define LW_BASE_CLOCK_H
+
+#include <legwork/runtime.h>
+#include <stdatomic.h>
+
+/* A deadline that never comes. */
+#define LW__NEVER UINT64_MAX
+
+#define LW__NS_PER_US UINT64_C(1000)
+#define LW__NS_PER_MS UINT64_C(1000000)
+#define LW__NS_PER_S UINT64_C(1000000000)
+
+struct lw_clock {
+    /* Nanoseconds since some fixed moment; never goes back. */
+    uint64_t (*now)(lw_clock *clock);
+    /* Sleeps while *word is `seen`, until somebody wakes the word or the deadline has come. May
+     * return early for no reason: callers look at their condition again. */
+    void (*wait)(lw_clock *clock, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline);
+    bool is_real; /* time passes by itself */
+};
+
+/* The system's monotonic clock. */
+lw_clock *lw__clock_system(void);
+
+static inline uint64_t lw__now(lw_clock *clock) {
+    return clock->now(clock);
+}
+
+/* The moment `ms` from now; -1 (and anything negative) is never. Saturates instead of wrapping. */
+uint64_t lw__deadline_in(lw_clock *clock, int64_t ms);
+
+#endif

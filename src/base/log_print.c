@@ -1,0 +1,112 @@
+/* lw_log_print: a record as one line of text.
+ *
+ * What is printed may come from anywhere (a task's name, an error of a handler), so that nothing in
+ * it can end the line, begin a false one or move a terminal's cursor: control bytes, the C1
+ * controls of Unicode and whatever is not UTF-8 are escaped. */
+#include <legwork/runtime.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* One line, composed first and then written at once, so that those of several threads do not mix.
+ */
+struct line {
+    char bytes[4096]; /* a longer one ends in line_cut */
+    size_t used;
+    bool is_cut;
+};
+
+static const char line_cut[] = "...\n"; /* there is always room left for it */
+
+static void append(struct line *line, const char *bytes, size_t size) {
+    if (line->is_cut || size > sizeof line->bytes - sizeof line_cut - line->used) {
+        line->is_cut = true;
+        return;
+    }
+    memcpy(line->bytes + line->used, bytes, size);
+    line->used += size;
+}
+
+static void append_text(struct line *line, const char *text) {
+    append(line, text, strlen(text));
+}
+
+/* How many bytes the character at `at` has if it may be printed as it is, else 0. Overlong forms
+ * and surrogates are let through: they are no danger to the line. The text ends in a zero, which is
+ * no continuation byte, so that this never reads past it. */
+static size_t printable_size(const unsigned char *at) {
+    if (at[0] < 0x80)
+        return at[0] >= ' ' && at[0] != 0x7f;
+    if (at[0] < 0xc2 || at[0] > 0xf4 || (at[0] == 0xc2 && at[1] < 0xa0))
+        return 0;
+    size_t size = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < size; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    return size;
+}
+
+static void append_escape(struct line *line, unsigned char byte) {
+    static const char letters[] = {['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+    char escape[5];
+    if (byte < sizeof letters && letters[byte] != 0)
+        snprintf(escape, sizeof escape, "\\%c", letters[byte]);
+    else
+        snprintf(escape, sizeof escape, "\\x%02x", byte);
+    append_text(line, escape);
+}
+
+static void append_escaped(struct line *line, const char *text, bool is_quoted) {
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at != '\0') {
+        size_t size = printable_size(at);
+        if (size == 0)
+            append_escape(line, *at);
+        else if (is_quoted && (*at == '"' || *at == '\\'))
+            append(line, (const char[]){'\\', (char)*at}, 2);
+        else
+            append(line, (const char *)at, size);
+        at += size > 0 ? size : 1;
+    }
+}
+
+static bool needs_quotes(const char *value) {
+    if (*value == '\0')
+        return true;
+    for (const unsigned char *at = (const unsigned char *)value; *at != '\0';) {
+        size_t size = printable_size(at);
+        if (size == 0 || strchr(" \"\\=", *at) != NULL)
+            return true;
+        at += size;
+    }
+    return false;
+}
+
+static void append_field(struct line *line, const lw_log_field *field) {
+    const char *value = field->value != NULL ? field->value : "";
+    bool is_quoted = needs_quotes(value);
+    append_text(line, " ");
+    append_escaped(line, field->key, false);
+    append_text(line, is_quoted ? "=\"" : "=");
+    append_escaped(line, value, is_quoted);
+    append_text(line, is_quoted ? "\"" : "");
+}
+
+void lw_log_print(void *user, const lw_log_record *record) {
+    FILE *file = user != NULL ? user : stderr;
+    struct line line = {.used = 0};
+
+    append_text(&line, lw_log_level_name(record->level));
+    append_text(&line, " ");
+    append_escaped(&line, record->component, false);
+    append_text(&line, ": ");
+    append_escaped(&line, record->message, false);
+    for (size_t i = 0; i < record->field_count; i++)
+        append_field(&line, &record->fields[i]);
+
+    const char *end = line.is_cut ? line_cut : "\n";
+    memcpy(line.bytes + line.used, end, strlen(end));
+    line.used += strlen(end);
+    fwrite(line.bytes, 1, line.used, file);
+    fflush(file); /* the last line before a crash is the one that matters */
+}

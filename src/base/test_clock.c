@@ -1,0 +1,130 @@
+/* The clock that a test holds: time stands still until lw_test_clock_advance.
+ *
+ * Who waits for a time is on a list. An advance wakes those whose time has come, again and again
+ * until each of them has left the list: a wake that falls between a sleeper's last look and its
+ * sleep would otherwise be lost. So when an advance returns, everyone it concerns is awake.
+ */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/futex.h"
+#include "base/memory.h"
+#include "base/mutex.h"
+
+#include <legwork/testing.h>
+#include <sched.h>
+
+struct sleeper {
+    _Atomic uint32_t *word;
+    uint64_t deadline;
+    struct sleeper *next;
+};
+
+struct test_clock {
+    lw_clock base;
+    _Atomic uint64_t now;
+    struct lw__mutex mu;
+    struct sleeper *sleepers;         /* guarded by mu */
+    _Atomic uint32_t sleeper_count;   /* written under mu */
+    _Atomic uint32_t sleeper_changes; /* what lw_test_clock_await_sleepers sleeps on */
+};
+
+static uint64_t test_now(lw_clock *clock) {
+    return atomic_load(&((struct test_clock *)clock)->now);
+}
+
+static void test_wait_until(struct test_clock *clock, _Atomic uint32_t *word, uint32_t seen,
+                            uint64_t deadline) {
+    struct sleeper me = {.word = word, .deadline = deadline};
+    lw__mutex_lock(&clock->mu);
+    bool is_due = atomic_load(&clock->now) >= deadline;
+    if (!is_due) {
+        me.next = clock->sleepers;
+        clock->sleepers = &me;
+        atomic_fetch_add(&clock->sleeper_count, 1);
+        atomic_fetch_add(&clock->sleeper_changes, 1);
+    }
+    lw__mutex_unlock(&clock->mu);
+    if (is_due)
+        return;
+    lw__futex_wake(&clock->sleeper_changes, INT32_MAX);
+    lw__futex_wait(word, seen, LW__NEVER);
+
+    lw__mutex_lock(&clock->mu);
+    struct sleeper **link = &clock->sleepers;
+    while (*link != &me)
+        link = &(*link)->next;
+    *link = me.next;
+    atomic_fetch_sub(&clock->sleeper_count, 1);
+    lw__mutex_unlock(&clock->mu);
+}
+
+static void test_wait(lw_clock *base, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline) {
+    if (deadline == LW__NEVER)
+        lw__futex_wait(word, seen, LW__NEVER);
+    else
+        test_wait_until((struct test_clock *)base, word, seen, deadline);
+}
+
+int lw_test_clock_open(lw_clock **out) {
+    if (!out)
+        return LW_EINVAL;
+    *out = NULL;
+    struct test_clock *clock = lw__alloc_zero(NULL, sizeof *clock);
+    if (!clock)
+        return LW_ENOMEM;
+    clock->base.now = test_now;
+    clock->base.wait = test_wait;
+    atomic_init(&clock->now, LW__NS_PER_S);
+    lw__mutex_init(&clock->mu);
+    *out = &clock->base;
+    return LW_OK;
+}
+
+/* Wakes whoever is due; true while one of them is still on the list. */
+static bool wake_due(struct test_clock *clock) {
+    bool is_any_due = false;
+    uint64_t now = atomic_load(&clock->now);
+    lw__mutex_lock(&clock->mu);
+    for (struct sleeper *s = clock->sleepers; s; s = s->next) {
+        if (s->deadline <= now) {
+            lw__futex_wake(s->word, INT32_MAX);
+            is_any_due = true;
+        }
+    }
+    lw__mutex_unlock(&clock->mu);
+    return is_any_due;
+}
+
+int lw_test_clock_advance(lw_clock *base, int64_t ms) {
+    struct test_clock *clock = (struct test_clock *)base;
+    if (!clock || clock->base.is_real || ms < 0 || (uint64_t)ms > LW__NEVER / LW__NS_PER_MS / 4)
+        return LW_EINVAL;
+    atomic_fetch_add(&clock->now, (uint64_t)ms * LW__NS_PER_MS);
+    while (wake_due(clock))
+        sched_yield();
+    return LW_OK;
+}
+
+int lw_test_clock_await_sleepers(lw_clock *base, int count, int64_t timeout_ms) {
+    struct test_clock *clock = (struct test_clock *)base;
+    if (!clock || clock->base.is_real || count < 0)
+        return LW_EINVAL;
+    lw_clock *real = lw__clock_system();
+    uint64_t deadline = lw__deadline_in(real, timeout_ms);
+    for (;;) {
+        uint32_t changes = atomic_load(&clock->sleeper_changes);
+        if (atomic_load(&clock->sleeper_count) >= (uint32_t)count)
+            return LW_OK;
+        if (lw__now(real) >= deadline)
+            return LW_ETIMEDOUT;
+        lw__futex_wait(&clock->sleeper_changes, changes, deadline);
+    }
+}
+
+void lw_test_clock_close(lw_clock *base) {
+    if (!base || base->is_real)
+        return;
+    struct test_clock *clock = (struct test_clock *)base;
+    lw__mutex_free(&clock->mu);
+    lw__free(NULL, clock, sizeof *clock);
+}

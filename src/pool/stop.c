@@ -1,0 +1,166 @@
+/* Stopping, and waiting until idle: whoever waits for the pool sleeps in the lot `quiet`. */
+#include "pool/pool_internal.h"
+
+#include <sched.h>
+
+/* ---- idle --------------------------------------------------------------------------------------
+ */
+
+static uint64_t settled(lw_pool *pool) {
+    uint64_t sum = atomic_load(&pool->settled_elsewhere);
+    lw__mutex_lock(&pool->mu);
+    for (uint32_t i = 0; i < pool->worker_slots; i++)
+        sum += atomic_load(&pool->workers[i]->settled);
+    lw__mutex_unlock(&pool->mu);
+    return sum;
+}
+
+/* What was settled is read first, what was accepted last; both only grow and the former is never
+ * more than the latter. So if they are equal they were at the first reading, and that was an idle
+ * moment. */
+static bool is_idle(lw_pool *pool) {
+    uint64_t done = settled(pool);
+    return atomic_load(&pool->guest_count) == 0 && done == lw__ring_accepted(&pool->ring);
+}
+
+void lw__pool_announce_quiet(lw_pool *pool) {
+    if (lw__lot_count(&pool->quiet) > 0)
+        lw__lot_wake_all(&pool->quiet);
+}
+
+/* Sleeps until `is_reached`; false: the deadline came first. */
+static bool await(lw_pool *pool, bool (*is_reached)(lw_pool *), uint64_t deadline) {
+    while (!is_reached(pool)) {
+        struct lw__waiter me = {0};
+        lw__lot_enter(&pool->quiet, &me);
+        if (is_reached(pool))
+            return lw__lot_leave(&pool->quiet, &me), true;
+        if (!lw__lot_wait(&pool->quiet, &me, pool->set.clock, deadline))
+            return is_reached(pool);
+    }
+    return true;
+}
+
+static int check_wait(const lw_pool *pool, int64_t timeout_ms) {
+    if (!pool || timeout_ms < -1 || timeout_ms > LW_TIMEOUT_MS_MAX)
+        return LW_EINVAL;
+    return lw__pool_is_alive(pool) ? LW_OK : LW_EFORKED;
+}
+
+int lw_pool_wait_idle(lw_pool *pool, int64_t timeout_ms) {
+    int rc = check_wait(pool, timeout_ms);
+    if (rc < 0)
+        return rc;
+    if (lw__runner_is_inside(pool))
+        return LW_EDEADLOCK;
+    uint64_t deadline = lw__deadline_in(pool->set.clock, timeout_ms);
+    return await(pool, is_idle, deadline) ? LW_OK : LW_ETIMEDOUT;
+}
+
+/* ---- stop --------------------------------------------------------------------------------------
+ */
+
+bool lw__pool_has_ended_locked(lw_pool *pool) {
+    bool is_monitor_in_the_way = pool->is_abandoned && pool->is_monitor_running;
+    return pool->threads == 0 && atomic_load(&pool->guest_count) == 0 && !is_monitor_in_the_way;
+}
+
+static bool has_ended(lw_pool *pool) {
+    lw__mutex_lock(&pool->mu);
+    bool has = lw__pool_has_ended_locked(pool);
+    lw__mutex_unlock(&pool->mu);
+    return has;
+}
+
+/* Until the ring is empty: a submitter that was accepted before the bar fell may still be putting
+ * its task. Workers that are in between help, since whatever they take now they drop too. */
+static void drop_backlog(lw_pool *pool) {
+    struct lw__ring_item items[LW__BATCH_MAX];
+    while (!lw__pool_is_drained(pool)) {
+        uint64_t position;
+        uint32_t n = lw__batch_adopt(pool, NULL, items, LW__BATCH_MAX);
+        if (n == 0)
+            n = lw__ring_pop(&pool->ring, items, LW__BATCH_MAX, &position);
+        for (uint32_t i = 0; i < n; i++)
+            lw__pool_drop(pool, items[i]);
+        atomic_fetch_add(&pool->settled_elsewhere, n);
+        if (n == 0)
+            sched_yield();
+    }
+}
+
+void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode) {
+    uint32_t wanted = mode == LW_DROP ? LW__DROPPING : LW__DRAINING;
+    uint32_t current = atomic_load(&pool->stop_mode);
+    while (current < wanted && !atomic_compare_exchange_weak(&pool->stop_mode, &current, wanted))
+        ;
+    LW__POINT("stop: mode set, ring open");
+    lw__ring_bar(&pool->ring, LW__RING_CLOSED);
+    LW__POINT("stop: ring closed");
+    lw__lot_wake_all(&pool->room);
+    if (mode == LW_DROP) {
+        lw__runner_end_all(pool, LW_REASON_DROPPED);
+        drop_backlog(pool);
+    }
+    lw__attention_wake_all(pool);
+}
+
+int lw_pool_stop(lw_pool *pool, lw_stop_mode mode, int64_t timeout_ms) {
+    int rc = mode == LW_DRAIN || mode == LW_DROP ? check_wait(pool, timeout_ms) : LW_EINVAL;
+    if (rc < 0)
+        return rc;
+    uint64_t deadline = lw__deadline_in(pool->set.clock, timeout_ms);
+    lw__pool_begin_stop(pool, mode);
+    if (lw__runner_is_inside(pool))
+        return LW_PENDING;
+    if (await(pool, has_ended, deadline))
+        return LW_OK;
+    if (mode == LW_DRAIN) {
+        atomic_store(&pool->birth_reason, LW_REASON_STOP); /* for those that start from now on */
+        lw__runner_end_all(pool, LW_REASON_STOP);
+    }
+    lw__mutex_lock(&pool->mu);
+    pool->has_timed_out = true;
+    lw__mutex_unlock(&pool->mu);
+    return LW_ETIMEDOUT;
+}
+
+/* ---- close -------------------------------------------------------------------------------------
+ */
+
+static bool has_no_callers(lw_pool *pool) {
+    lw__mutex_lock(&pool->mu); /* whoever leaves does so under it, and is gone when it is free */
+    bool has = atomic_load(&pool->slow_callers) == 0;
+    lw__mutex_unlock(&pool->mu);
+    return has;
+}
+
+/* Leaves the pool to those that are still in it. False: nobody is. */
+static bool abandon(lw_pool *pool) {
+    lw__mutex_lock(&pool->mu);
+    pool->is_abandoned = true;
+    bool is_anybody_left = !lw__pool_has_ended_locked(pool);
+    lw__mutex_unlock(&pool->mu);
+    return is_anybody_left;
+}
+
+int lw_pool_close(lw_pool *pool) {
+    if (!pool)
+        return LW_OK;
+    if (!lw__pool_is_alive(pool))
+        return LW_EFORKED;
+    bool is_inside = lw__runner_is_inside(pool);
+    lw__mutex_lock(&pool->mu);
+    bool must_wait = !is_inside && !pool->has_timed_out;
+    lw__mutex_unlock(&pool->mu);
+    if (must_wait)
+        lw_pool_stop(pool, LW_DROP, -1);
+    else
+        lw__pool_begin_stop(pool, LW_DROP);
+    await(pool, has_no_callers, LW__NEVER);
+    lw__monitor_stop(pool);
+    if (!has_ended(pool) && abandon(pool))
+        return LW_PENDING;
+    lw__pool_free(pool);
+    return LW_OK;
+}

@@ -1,0 +1,395 @@
+/* The way in. Submitting is a push and a look whether anybody attends; everything else here is
+ * about what happens when the push fails.
+ */
+#include "base/error.h"
+#include "base/futex.h"
+#include "pool/pool_internal.h"
+
+/* One task in ten or so has its wait in the queue measured: every 64th, and any that has to wake
+ * somebody, which costs so much that reading the clock does not count. */
+#define PROBE_MASK 63
+
+#define ROOM_POLLS 150 /* of about 200 ns */
+
+struct submission {
+    struct lw__ring_item item;
+    lw_ctx *ctx; /* the caller's, or NULL */
+    lw_overflow policy;
+    int64_t timeout_ms; /* of LW_BLOCK; -1: for ever */
+    uint64_t deadline;  /* the same as a moment, once it has had to wait; 0 before */
+    struct lw__waiter me;
+    bool has_waited;
+    bool is_counted; /* its refusal has been */
+};
+
+/* ---- the fast way ------------------------------------------------------------------------------
+ */
+
+static void set_probe(lw_pool *pool, uint64_t position) {
+    if (atomic_load_explicit(&pool->probe, memory_order_relaxed) != 0)
+        return;
+    atomic_store_explicit(&pool->probe_time, lw__now(pool->set.clock), memory_order_relaxed);
+    atomic_store_explicit(&pool->probe, position + 1, memory_order_release);
+}
+
+static inline void after_push(lw_pool *pool, const struct lw__ring_push *push) {
+    LW__POINT("submit: pushed, attention not looked at");
+    bool must_wake = lw__attention_is_missing(pool);
+    if (LW__UNLIKELY(must_wake || (push->position & PROBE_MASK) == 0))
+        set_probe(pool, push->position);
+    if (LW__UNLIKELY(must_wake))
+        lw__attention_wake_first(pool);
+}
+
+static int submit_slowly(lw_pool *pool, struct submission *s);
+
+static inline struct lw__ring_item item_of(lw_pool_fn fn, void *arg) {
+    return (struct lw__ring_item){.fn = (void (*)(void))fn, .arg = arg};
+}
+
+static inline int check_call(const lw_pool *pool, lw_pool_fn fn) {
+    if (LW__UNLIKELY(!pool || !fn))
+        return LW_EINVAL;
+    return lw__pool_is_alive(pool) ? LW_OK : LW_EFORKED;
+}
+
+static inline bool push_one(lw_pool *pool, struct lw__ring_item item) {
+    struct lw__ring_push push = {0};
+    if (LW__UNLIKELY(lw__ring_push(&pool->ring, &item, 1, &push) != LW__RING_PUSHED))
+        return false;
+    after_push(pool, &push);
+    return true;
+}
+
+int lw_pool_submit(lw_pool *pool, lw_pool_fn fn, void *arg) {
+    int rc = check_call(pool, fn);
+    if (LW__UNLIKELY(rc < 0))
+        return rc;
+    if (LW__LIKELY(push_one(pool, item_of(fn, arg))))
+        return LW_OK;
+    struct submission s = {.item = item_of(fn, arg),
+                           .policy = pool->set.overflow,
+                           .timeout_ms = pool->set.submit_timeout_ms};
+    return submit_slowly(pool, &s);
+}
+
+int lw_pool_try_submit(lw_pool *pool, lw_pool_fn fn, void *arg) {
+    int rc = check_call(pool, fn);
+    if (LW__UNLIKELY(rc < 0))
+        return rc;
+    if (LW__LIKELY(push_one(pool, item_of(fn, arg))))
+        return LW_OK;
+    struct submission s = {.item = item_of(fn, arg), .policy = LW_REFUSE};
+    return submit_slowly(pool, &s);
+}
+
+/* ---- waiting for room --------------------------------------------------------------------------
+ */
+
+/* Room for one is enough where tasks are slow; where they are short a submitter is let go only when
+ * it can put many before it has to wait again, because each wait costs as much as hundreds of them.
+ */
+static bool has_enough_room(lw_pool *pool) {
+    uint64_t limit = pool->ring.limit, depth = lw__ring_depth(&pool->ring);
+    uint64_t mean_ns = atomic_load_explicit(&pool->mean_ns, memory_order_relaxed);
+    uint64_t needed = LW__ROOM_WORTH_NS / (mean_ns + 1);
+    if (needed > (limit + 1) / 2)
+        needed = (limit + 1) / 2;
+    return depth + (needed > 0 ? needed : 1) <= limit;
+}
+
+void lw__pool_offer_room(lw_pool *pool) {
+    if (!has_enough_room(pool))
+        return;
+    lw__ring_unbar(&pool->ring, LW__RING_GATED);
+    lw__lot_wake_oldest(&pool->room);
+}
+
+static uint64_t bars_now(lw_pool *pool) {
+    return atomic_load(&pool->ring.tail) & LW__RING_BARS;
+}
+
+/* Why a waiting submitter should not sleep (on). LW_PENDING: it should. LW_OK: it should try again.
+ */
+static int reason_to_go(lw_pool *pool, struct submission *s) {
+    lw_reason reason = lw_ctx_reason(s->ctx);
+    if (bars_now(pool) & (LW__RING_CLOSED | LW__RING_UNMANNED))
+        return LW_OK;
+    if (reason != LW_REASON_NONE)
+        return reason == LW_REASON_TIMEOUT ? LW_ETIMEDOUT : LW_ECANCELED;
+    return has_enough_room(pool) ? LW_OK : LW_PENDING;
+}
+
+/* A task's context is ended by its pool; a caller's own one has to be watched by whoever waits. */
+static uint64_t wait_until(const struct submission *s) {
+    if (!s->ctx || s->ctx->stop_mode)
+        return s->deadline;
+    uint64_t deadline = atomic_load(&s->ctx->deadline);
+    return deadline < s->deadline ? deadline : s->deadline;
+}
+
+/* Sleeps until there may be room. The gate is shut while anybody waits, for everyone: otherwise
+ * those who come later would take what the waiting ones wait for. */
+static int sleep_for_room(lw_pool *pool, struct submission *s) {
+    if (s->has_waited)
+        lw__lot_enter_again(&pool->room, &s->me);
+    else
+        lw__lot_enter(&pool->room, &s->me);
+    s->has_waited = true;
+    lw__ring_bar(&pool->ring, LW__RING_GATED);
+    LW__POINT("room: gate shut, room not looked at");
+    int rc = reason_to_go(pool, s);
+    if (rc != LW_PENDING) {
+        lw__lot_leave(&pool->room, &s->me);
+    } else if (!lw__lot_wait(&pool->room, &s->me, pool->set.clock, wait_until(s))) {
+        rc = reason_to_go(pool, s);
+        if (rc == LW_PENDING)
+            rc = LW_ETIMEDOUT;
+    }
+    if (lw__lot_count(&pool->room) == 0)
+        lw__ring_unbar(&pool->ring, LW__RING_GATED);
+    return rc < 0 ? rc : LW_PENDING;
+}
+
+/* Where tasks are short the room is there sooner than this thread could fall asleep and be woken.
+ * One submitter at a time looks for it; the others sleep and leave the cores to those who work. */
+static bool spin_for_room(lw_pool *pool) {
+    uint64_t mean_ns = atomic_load_explicit(&pool->mean_ns, memory_order_relaxed);
+    if (mean_ns > LW__SHORT_TASK_NS / 4 || pool->set.spin_ns < 0
+        || atomic_exchange(&pool->has_room_spinner, 1) != 0)
+        return false;
+    bool is_found = false;
+    for (int i = 0; i < ROOM_POLLS && !is_found; i++) {
+        for (int j = 0; j < 10; j++)
+            lw__spin_pause();
+        is_found = has_enough_room(pool) || bars_now(pool) & ~LW__RING_GATED;
+    }
+    atomic_store_explicit(&pool->has_room_spinner, 0, memory_order_release);
+    return is_found;
+}
+
+static int wait_for_room(lw_pool *pool, struct submission *s) {
+    if (s->timeout_ms == 0)
+        return LW_ETIMEDOUT;
+    if (!s->has_waited && lw__lot_count(&pool->room) == 0 && spin_for_room(pool))
+        return LW_PENDING;
+    if (s->deadline == 0)
+        s->deadline = lw__deadline_in(pool->set.clock, s->timeout_ms);
+    struct lw__ctx_watch watch = {.lot = &pool->room, .waiter = &s->me};
+    atomic_fetch_add(&pool->slow_callers, 1);
+    if (s->ctx)
+        lw__ctx_watch(s->ctx, &watch);
+    int rc = sleep_for_room(pool, s);
+    if (s->ctx)
+        lw__ctx_unwatch(s->ctx, &watch);
+    if (rc == LW_PENDING && bars_now(pool) & LW__RING_CLOSED)
+        rc = LW_ESTOPPING;
+    if (rc < 0) {
+        atomic_fetch_add(&pool->refused, 1); /* here, because after this the pool may be closed */
+        s->is_counted = true;
+        lw__pool_offer_room(pool); /* the wake that it may have taken belongs to the next one */
+    }
+    lw__mutex_lock(&pool->mu); /* a close waits for the last one to get out of here */
+    atomic_fetch_sub(&pool->slow_callers, 1);
+    lw__pool_announce_quiet(pool);
+    lw__mutex_unlock(&pool->mu);
+    return rc;
+}
+
+/* ---- the policies ------------------------------------------------------------------------------
+ */
+
+void lw__pool_drop(lw_pool *pool, struct lw__ring_item item) {
+    lw_pool_fn fn = (lw_pool_fn)item.fn;
+    if (fn == lw__pool_run_call) {
+        lw__pool_drop_call(item.arg);
+        return;
+    }
+    void *arg = item.arg;
+    if (fn == lw__record_tag && !lw__record_drop(pool, item.arg, &arg))
+        return;
+    if (pool->set.on_drop)
+        pool->set.on_drop(arg);
+}
+
+static int drop_oldest(lw_pool *pool) {
+    struct lw__ring_item oldest;
+    uint64_t position;
+    if (lw__ring_pop(&pool->ring, &oldest, 1, &position) == 1) {
+        lw__pool_drop(pool, oldest);
+        atomic_fetch_add(&pool->settled_elsewhere, 1);
+    }
+    return LW_PENDING;
+}
+
+/* Inside a task nothing waits: first the worker's reserve, then at once, in place. */
+static int submit_inside(lw_pool *pool, struct submission *s, struct lw__worker *w,
+                         uint32_t nested) {
+    if (w && lw__worker_reserve(w, s->item))
+        return LW_OK;
+    return nested < LW__NESTED_MAX ? lw__runner_run_as_guest(pool, s->item) : LW_EFULL;
+}
+
+static int on_full(lw_pool *pool, struct submission *s) {
+    if (s->policy == LW_REFUSE)
+        return LW_EFULL;
+    if (s->policy == LW_DROP_OLDEST)
+        return drop_oldest(pool);
+    uint32_t nested;
+    struct lw__worker *w = lw__runner_current(pool, &nested);
+    if (nested > 0)
+        return submit_inside(pool, s, w, nested);
+    if (s->policy == LW_CALLER_RUNS)
+        return lw__runner_run_as_guest(pool, s->item);
+    return wait_for_room(pool, s);
+}
+
+static int refuse(lw_pool *pool, const struct submission *s, int rc) {
+    if (!s->is_counted)
+        atomic_fetch_add(&pool->refused, 1);
+    return rc;
+}
+
+/* Whether to try again (LW_PENDING) after a bar. */
+static int on_bar(lw_pool *pool, uint64_t bars) {
+    return bars & LW__RING_CLOSED ? LW_ESTOPPING : lw__crew_man(pool);
+}
+
+/* One try: LW_OK, LW_PENDING: try again, or why not. */
+static int try_once(lw_pool *pool, struct submission *s) {
+    /* Making room by dropping, and the gate, which reserves room, exclude each other. */
+    struct lw__ring_push push = {.pass = s->policy == LW_DROP_OLDEST ? LW__RING_GATED : 0};
+    if (lw__ring_push(&pool->ring, &s->item, 1, &push) == LW__RING_PUSHED) {
+        after_push(pool, &push);
+        if (s->has_waited && lw__lot_count(&pool->room) > 0)
+            lw__pool_offer_room(pool);
+        return LW_OK;
+    }
+    if (push.bars & (LW__RING_CLOSED | LW__RING_UNMANNED))
+        return on_bar(pool, push.bars);
+    lw__crew_grow(pool, NULL); /* if it cannot, the policy decides as it does for all the others */
+    return on_full(pool, s);
+}
+
+static int submit_slowly(lw_pool *pool, struct submission *s) {
+    int rc;
+    do
+        rc = try_once(pool, s);
+    while (rc == LW_PENDING);
+    return rc < 0 ? refuse(pool, s, rc) : LW_OK;
+}
+
+/* ---- with a context, or for a ticket -----------------------------------------------------------
+ */
+
+static int validate_with(const lw_pool *pool, lw_pool_fn fn, const lw_submit_options *o,
+                         lw_error *err) {
+    if (!pool)
+        return lw__error_set(err, LW_EINVAL, 0, "the pool is NULL");
+    if (!fn)
+        return lw__error_set(err, LW_EINVAL, 0, "the function to run is NULL");
+    if (!lw__pool_is_alive(pool))
+        return lw__error_set(err, LW_EFORKED, 0,
+                             "this pool belongs to the parent process: open one after the fork");
+    if (o->struct_size != sizeof *o)
+        return lw__error_set(
+            err, LW_EINVAL, 0,
+            "struct_size is %zu, this library wants %zu: use LW_SUBMIT_OPTIONS(...)",
+            o->struct_size, sizeof *o);
+    if (o->timeout_ms < LW_ZERO || o->timeout_ms > LW_TIMEOUT_MS_MAX)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "timeout_ms is %lld, must be 1 to %lld, -1 (for ever) or LW_ZERO",
+                             (long long)o->timeout_ms, (long long)LW_TIMEOUT_MS_MAX);
+    return LW_OK;
+}
+
+int lw_pool_submit_with(lw_pool *pool, lw_pool_fn fn, void *arg, const lw_submit_options *options,
+                        lw_error *err) {
+    lw_submit_options o = {.struct_size = sizeof o};
+    if (options)
+        o = *options;
+    int rc = validate_with(pool, fn, &o, err);
+    if (rc < 0)
+        return rc;
+    struct submission s = {.item = item_of(fn, arg),
+                           .ctx = o.ctx,
+                           .policy = pool->set.overflow,
+                           .timeout_ms = o.timeout_ms == 0         ? pool->set.submit_timeout_ms
+                                         : o.timeout_ms == LW_ZERO ? 0
+                                                                   : o.timeout_ms};
+    bool needs_record = o.ticket || (o.ctx && o.ctx->value_size > 0);
+    struct lw__record *record = NULL;
+    if (needs_record) {
+        record = lw__record_make(pool, fn, arg, o.ctx);
+        if (!record)
+            return lw__error_set(err, LW_ENOMEM, 0, "no memory for a record of %zu bytes",
+                                 sizeof *record);
+        s.item = item_of(lw__record_tag, record);
+        if (o.ticket)
+            *o.ticket = record->ticket;
+    }
+    rc = submit_slowly(pool, &s);
+    if (rc >= 0)
+        return rc;
+    if (record)
+        lw__record_free(pool, record);
+    if (o.ticket)
+        *o.ticket = 0;
+    return lw__error_set(err, rc, 0, "the task was not accepted: %s", lw_status_text(rc));
+}
+
+/* ---- an lw_pool_run ----------------------------------------------------------------------------
+ */
+
+int lw__pool_submit_call(lw_pool *pool, void *call) {
+    struct submission s = {
+        .item = item_of(lw__pool_run_call, call), .policy = LW_BLOCK, .timeout_ms = -1};
+    uint32_t nested;
+    lw__runner_current(pool, &nested);
+    if (LW__UNLIKELY(nested > 0))
+        return nested < LW__NESTED_MAX ? lw__runner_run_as_guest(pool, s.item) : LW_EFULL;
+    return LW__LIKELY(push_one(pool, s.item)) ? LW_OK : submit_slowly(pool, &s);
+}
+
+/* ---- many --------------------------------------------------------------------------------------
+ */
+
+#define CHUNK 64
+
+/* Puts a chunk of tasks; returns how many. */
+static size_t push_chunk(lw_pool *pool, const lw_pool_task *tasks, size_t count) {
+    struct lw__ring_item items[CHUNK];
+    size_t n = count < CHUNK ? count : CHUNK;
+    for (size_t i = 0; i < n; i++)
+        items[i] = item_of(tasks[i].fn, tasks[i].arg);
+    struct lw__ring_push push = {0};
+    if (lw__ring_push(&pool->ring, items, n, &push) != LW__RING_PUSHED)
+        return 0;
+    after_push(pool, &push);
+    return push.count;
+}
+
+static int check_many(const lw_pool *pool, const lw_pool_task *tasks, size_t count) {
+    if (!pool || (count > 0 && !tasks))
+        return LW_EINVAL;
+    for (size_t i = 0; i < count; i++)
+        if (!tasks[i].fn)
+            return LW_EINVAL;
+    return lw__pool_is_alive(pool) ? LW_OK : LW_EFORKED;
+}
+
+int lw_pool_submit_many(lw_pool *pool, const lw_pool_task *tasks, size_t count, size_t *accepted) {
+    size_t done = 0;
+    int rc = check_many(pool, tasks, count);
+    while (rc == LW_OK && done < count) {
+        size_t n = push_chunk(pool, tasks + done, count - done);
+        if (n == 0) {
+            rc = lw_pool_submit(pool, tasks[done].fn, tasks[done].arg);
+            n = rc == LW_OK;
+        }
+        done += n;
+    }
+    if (accepted)
+        *accepted = done;
+    return rc;
+}

@@ -1,0 +1,308 @@
+/* A worker: takes, runs, settles; looks for more, sleeps, quits.
+ *
+ * Two gears. Strict: one task at a time, attention withdrawn while it runs, its time measured.
+ * Hurrying, after a streak of short tasks without sleep: batches, attention kept, every eighth
+ * batch measured. attention.c says why.
+ */
+#include "base/futex.h"
+#include "base/memory.h"
+#include "pool/pool_internal.h"
+
+#include <sched.h>
+
+#define LULL_MAX 63
+
+/* ---- one task ----------------------------------------------------------------------------------
+ */
+
+static void count_dropped(struct lw__worker *w) {
+    uint64_t dropped = atomic_load_explicit(&w->dropped, memory_order_relaxed);
+    atomic_store_explicit(&w->dropped, dropped + 1, memory_order_relaxed);
+}
+
+static void drop_instead(struct lw__worker *w, struct lw__ring_item item) {
+    count_dropped(w);
+    lw__pool_drop(w->runner.pool, item);
+}
+
+/* What follows a task, whichever way it ended. */
+static void finish_task(struct lw__worker *w) {
+    lw_pool *pool = w->runner.pool;
+    uint64_t last = lw__runner_end(&w->runner);
+    if (w->record) {
+        w->runner.ctx.value_size = 0;
+        lw__record_free(pool, w->record);
+        w->record = NULL;
+    }
+    if (LW__UNLIKELY(last & LW__SIGNAL_STUCK))
+        w->is_dismissed = !lw__crew_take_back(w);
+}
+
+static void run_record(struct lw__worker *w, struct lw__ring_item item, uint64_t started) {
+    struct lw__record *record = item.arg;
+    if (!lw__runner_begin(&w->runner, record->fn, record->arg, started)) {
+        drop_instead(w, item);
+        return;
+    }
+    w->record = record;
+    if (lw__record_start(record, &w->runner))
+        record->fn(&w->runner.ctx, record->arg);
+    else
+        count_dropped(w);
+    finish_task(w);
+}
+
+static void run_item(struct lw__worker *w, struct lw__ring_item item, uint64_t started) {
+    lw_pool_fn fn = (lw_pool_fn)item.fn;
+    if (LW__UNLIKELY(fn == lw__record_tag)) {
+        run_record(w, item, started);
+    } else if (LW__LIKELY(lw__runner_begin(&w->runner, fn, item.arg, started))) {
+        fn(&w->runner.ctx, item.arg);
+        finish_task(w);
+    } else {
+        drop_instead(w, item);
+    }
+}
+
+/* ---- the reserve: what tasks submitted while the queue was full ---------------------------------
+ */
+
+bool lw__worker_reserve(struct lw__worker *w, struct lw__ring_item item) {
+    const lw_allocator *allocator = &w->runner.pool->set.allocator;
+    if (!w->reserve)
+        w->reserve = lw__alloc(allocator, LW_POOL_RESERVE * sizeof *w->reserve);
+    if (!w->reserve || w->reserve_count == LW_POOL_RESERVE)
+        return false;
+    w->reserve[(w->reserve_head + w->reserve_count++) % LW_POOL_RESERVE] = item;
+    return true;
+}
+
+static bool pop_reserve(struct lw__worker *w, struct lw__ring_item *item) {
+    if (w->reserve_count == 0)
+        return false;
+    *item = w->reserve[w->reserve_head];
+    w->reserve_head = (w->reserve_head + 1) % LW_POOL_RESERVE;
+    w->reserve_count--;
+    return true;
+}
+
+/* Others may help as soon as there is room in the queue; until then this worker does it itself. */
+static void run_reserve(struct lw__worker *w) {
+    lw_pool *pool = w->runner.pool;
+    struct lw__ring_item item;
+    while (pop_reserve(w, &item)) {
+        struct lw__ring_push push = {0};
+        if (lw__ring_push(&pool->ring, &item, 1, &push) == LW__RING_PUSHED) {
+            if (lw__attention_is_missing(pool))
+                lw__attention_wake_first(pool);
+            continue;
+        }
+        uint64_t directly = atomic_load_explicit(&w->run_directly, memory_order_relaxed);
+        atomic_store_explicit(&w->run_directly, directly + 1, memory_order_relaxed);
+        w->is_direct = true;
+        run_item(w, item, lw__now(pool->set.clock));
+        w->is_direct = false;
+    }
+}
+
+/* ---- batches -----------------------------------------------------------------------------------
+ */
+
+static void learn_task_time(struct lw__worker *w, uint64_t task_ns) {
+    lw__histogram_record(&w->run_time, task_ns);
+    uint64_t clipped = task_ns < LW__MEAN_CLIP_NS ? task_ns : LW__MEAN_CLIP_NS;
+    w->mean_ns = (uint32_t)((7 * (uint64_t)w->mean_ns + clipped) / 8);
+    uint32_t shown = atomic_load_explicit(&w->runner.pool->mean_ns, memory_order_relaxed);
+    if (w->mean_ns > shown + shown / 4 || w->mean_ns < shown - shown / 4)
+        atomic_store_explicit(&w->runner.pool->mean_ns, w->mean_ns, memory_order_relaxed);
+}
+
+static void publish_settled(struct lw__worker *w) {
+    atomic_store(&w->settled, w->settled_here);
+}
+
+/* Runs what the batch holds; also what is left of it after a task has ended its thread. */
+static void run_claimed(struct lw__worker *w, uint64_t started) {
+    struct lw__ring_item item;
+    while (lw__batch_claim(&w->batch, &item)) {
+        run_item(w, item, started);
+        w->settled_here++;
+    }
+}
+
+static void run_batch(struct lw__worker *w, uint32_t n) {
+    lw_pool *pool = w->runner.pool;
+    bool is_hurrying = atomic_load_explicit(&w->is_hurrying, memory_order_relaxed) != 0;
+    if (is_hurrying)
+        lw__attention_reinforce(w);
+    else
+        lw__attention_withdraw(w);
+
+    bool is_timed = !is_hurrying || w->batch_count++ % 8 == 0;
+    uint64_t start = is_timed ? lw__now(pool->set.clock) : 0;
+    if (n == 1) {
+        struct lw__ring_item item = w->batch.items[0];
+        run_item(w, item, start);
+        w->settled_here++;
+    } else {
+        lw__batch_start(&w->batch, n);
+        run_claimed(w, is_hurrying ? 0 : start);
+    }
+    if (is_timed)
+        learn_task_time(w, (lw__now(pool->set.clock) - start) / n);
+    if (LW__UNLIKELY(w->reserve_count > 0))
+        run_reserve(w);
+    w->streak++;
+    /* Not "give" when it was kept: the monitor may have revoked it meanwhile, though. */
+    if (!is_hurrying || !atomic_load_explicit(&w->is_attending, memory_order_relaxed))
+        lw__attention_give(w);
+}
+
+/* How many to take at once, and the change of gear that goes with it. */
+static uint32_t choose_gear(struct lw__worker *w) {
+    lw_pool *pool = w->runner.pool;
+    bool is_hurrying = atomic_load_explicit(&w->is_hurrying, memory_order_relaxed) != 0;
+    bool must_hurry = pool->can_hurry && w->mean_ns < LW__SHORT_TASK_NS
+                      && w->streak >= LW__HURRY_STREAK && (is_hurrying || lw__monitor_start(pool));
+    if (must_hurry != is_hurrying) {
+        atomic_store(&w->is_hurrying, must_hurry);
+        if (must_hurry && pool->is_guarded)
+            lw__monitor_rouse(pool); /* from now on it has to look more often */
+        else if (must_hurry)
+            lw__monitor_call(pool);
+    }
+    if (!must_hurry)
+        return 1;
+    uint32_t n = LW__BATCH_NS / (w->mean_ns + 1);
+    return n > LW__BATCH_MAX ? LW__BATCH_MAX : n;
+}
+
+static void measure_queue_wait(struct lw__worker *w, uint64_t position, uint32_t n) {
+    lw_pool *pool = w->runner.pool;
+    uint64_t probe = atomic_load_explicit(&pool->probe, memory_order_acquire);
+    if (probe == 0 || probe - 1 >= position + n)
+        return;
+    uint64_t time = atomic_load_explicit(&pool->probe_time, memory_order_relaxed);
+    if (!atomic_compare_exchange_strong(&pool->probe, &probe, 0))
+        return;
+    /* If it was taken before its time was written, it did not wait to speak of. */
+    uint64_t now = probe - 1 < position ? time : lw__now(pool->set.clock);
+    lw__histogram_record(&w->queue_wait, now > time ? now - time : 1);
+}
+
+static uint32_t take(struct lw__worker *w) {
+    lw_pool *pool = w->runner.pool;
+    uint32_t max = choose_gear(w), n;
+    if (LW__UNLIKELY(atomic_load_explicit(&pool->orphans, memory_order_relaxed) > 0)) {
+        n = lw__batch_adopt(pool, &w->batch, w->batch.items, max);
+        if (n > 0)
+            return n;
+    }
+    uint64_t position;
+    n = lw__ring_pop(&pool->ring, w->batch.items, max, &position);
+    if (n > 0) {
+        if (LW__UNLIKELY(lw__lot_count(&pool->room) > 0))
+            lw__pool_offer_room(pool);
+        measure_queue_wait(w, position, n);
+        if (n > 1)
+            w->lull = w->lull < LULL_MAX ? w->lull * 2 + 1 : LULL_MAX;
+        else
+            w->lull /= 2;
+    }
+    return n;
+}
+
+/* ---- between batches ---------------------------------------------------------------------------
+ */
+
+static void get_up(struct lw__worker *w) {
+    lw_pool *pool = w->runner.pool;
+    lw__spin_learn(w);
+    if (atomic_exchange(&w->is_up, 1) == 0 && pool->is_guarded)
+        lw__monitor_call(pool);
+}
+
+static uint64_t idle_deadline(lw_pool *pool) {
+    if (pool->set.idle_ns == LW__NEVER)
+        return LW__NEVER;
+    lw__mutex_lock(&pool->mu);
+    bool is_extra = pool->live > pool->set.min_workers;
+    lw__mutex_unlock(&pool->mu);
+    return is_extra ? lw__now(pool->set.clock) + pool->set.idle_ns : LW__NEVER;
+}
+
+/* The queue is empty. False: the thread may end. */
+static bool await_work(struct lw__worker *w) {
+    lw_pool *pool = w->runner.pool;
+    publish_settled(w);
+    if (LW__UNLIKELY(lw__lot_count(&pool->quiet) > 0))
+        lw__pool_announce_quiet(pool);
+    if (lw__pool_stop_mode(pool) != LW__OPEN) {
+        if (lw__pool_is_drained(pool))
+            return false;
+        sched_yield(); /* a submitter is in the middle of putting the last one */
+        return true;
+    }
+    if (lw__spin_for_work(w))
+        return lw__spin_learn(w), true;
+    w->streak = 0;
+    atomic_store(&w->is_hurrying, 0);
+    atomic_store(&w->is_up, 0);
+    bool is_woken = lw__attention_sleep(w, idle_deadline(pool));
+    if (!is_woken && lw__crew_may_quit(w))
+        return false;
+    if (!is_woken)
+        lw__attention_give(w);
+    get_up(w);
+    return true;
+}
+
+/* idle_ms = LW_ZERO: an extra worker is there for one task. */
+static bool has_done_its_one_task(struct lw__worker *w) {
+    lw_pool *pool = w->runner.pool;
+    return LW__UNLIKELY(pool->set.idle_ns == 0) && w->settled_here > 0 && lw__crew_may_quit(w);
+}
+
+static void work(struct lw__worker *w) {
+    for (;;) {
+        if (LW__UNLIKELY(!lw__pool_is_alive(w->runner.pool)))
+            pthread_exit(NULL); /* a child that was forked inside a task has returned from it */
+        uint32_t n = take(w);
+        if (n > 0)
+            run_batch(w, n);
+        else if (!await_work(w))
+            return;
+        if (LW__UNLIKELY(w->is_dismissed) || has_done_its_one_task(w))
+            return;
+    }
+}
+
+/* A task has called pthread_exit, or was cancelled: the thread cannot be saved, its place can. */
+static void on_thread_ending(void *arg) {
+    struct lw__worker *w = arg;
+    if (!lw__pool_is_alive(w->runner.pool))
+        return;
+    finish_task(w);
+    if (w->is_direct)
+        w->is_direct = false;
+    else
+        w->settled_here++;
+    lw__crew_replace_thread(w);
+}
+
+void *lw__worker_main(void *arg) {
+    struct lw__worker *w = arg;
+    pthread_cleanup_push(on_thread_ending, w);
+    w->runner.outer = NULL;
+    lw__runner_adopt_thread(&w->runner);
+    lw__attention_give(w);
+    get_up(w);
+    run_claimed(w, 0);
+    run_reserve(w);
+    if (!w->is_dismissed)
+        work(w);
+    publish_settled(w);
+    pthread_cleanup_pop(0);
+    lw__crew_leave(w);
+    return NULL;
+}
