@@ -1,7 +1,7 @@
 /* Legwork itself, measured with the same workloads as its peers.
  *
- * With LEGWORK_BENCH_SPIN in the environment idle workers look for work for longer than the gap
- * between two paced tasks before they sleep: the option that buys latency with CPU. */
+ * LEGWORK_BENCH_SPIN in the environment is the option spin_percent: how much an idle worker looks
+ * for work before it sleeps, which buys latency with CPU. */
 #include <legwork/pool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +19,11 @@ typedef lw_pool_fn bench_fn;
 
 #include "common/workloads.h"
 
-enum { SPIN_US = 100 }; /* five paced tasks */
+/* 0 is the default: adaptive. */
+static int spin_percent(void) {
+    const char *given = getenv("LEGWORK_BENCH_SPIN");
+    return given ? (int)strtol(given, NULL, 10) : 0;
+}
 
 /* A pool is an lw_pool and a producer is one, too: any thread may submit. */
 static bench_pool *pool_open(int workers, size_t queue_limit) {
@@ -27,7 +31,7 @@ static bench_pool *pool_open(int workers, size_t queue_limit) {
     lw_pool *pool;
     int rc = lw_pool_open(&pool,
                           LW_POOL_OPTIONS(.min_workers = workers, .queue_limit = (int)queue_limit,
-                                          .spin_us = getenv("LEGWORK_BENCH_SPIN") ? SPIN_US : 0),
+                                          .spin_percent = spin_percent()),
                           &err);
     if (rc < 0)
         bench_die("cannot open the pool: %s", err.message);

@@ -9,6 +9,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 OUT = os.path.join(ROOT, "build", "bench")
 BENCH = os.path.join(ROOT, "bench")
 
+SPIN_PERCENT = "55"  # of legwork-spin: what fits into 1.75 cores together with the pacing producer
+
 POOL = ("W1", "W1x", "W2", "W3", "W4", "W4i", "W5", "W6")
 WORKLOADS = POOL + ("W7",)
 
@@ -94,7 +96,7 @@ def program(name):
 
 SYSTEMS = [
     System("legwork", build_legwork, program("legwork"), is_peer=False),
-    System("legwork-spin", build_legwork, program("legwork"), ("W5",), {"LEGWORK_BENCH_SPIN": "1"}, is_peer=False),
+    System("legwork-spin", build_legwork, program("legwork"), ("W5",), {"LEGWORK_BENCH_SPIN": SPIN_PERCENT}, is_peer=False),
     System("go", build_go, program("go")),
     System("java-forkjoin", build_java, [*JAVA, "forkjoin"], POOL),
     System("java-executor", build_java, [*JAVA, "executor"]),

@@ -31,6 +31,9 @@
 /* The address of an options struct, in C and in C++ alike; it lives to the end of the statement or
  * block. */
 #if defined(__cplusplus)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC system_header /* fields left out have their defaults: no warning about them */
+#endif
 #define LW_OPTIONS_OF(type, ...) (::legwork_detail::hold<type>(type{__VA_ARGS__}).ptr())
 namespace legwork_detail {
 template <typename T> struct hold {

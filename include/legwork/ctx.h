@@ -36,8 +36,7 @@ typedef enum lw_reason {
 
 typedef struct lw_ctx lw_ctx;
 
-/* ---- inside a task, and on a context of one's own
- * ------------------------------------------------------------ */
+/* ---- inside a task, and on a context of one's own ------------------------------------------- */
 
 /* Whether to give up now. One atomic load in a task: poll it as often as you like.
  * A NULL context is never done. Threads: any, while the context lives. Since: 0.1 */
@@ -65,7 +64,8 @@ LW_API int lw_ctx_sleep(lw_ctx *ctx, int64_t ms);
 
 /* A file descriptor that becomes readable when the context is done, to be put into the task's own
  * poll(). Returns the descriptor, or a negative status: LW_EINVAL for NULL, LW_ESYSTEM when none
- * can be had. Owns: the context; never read, write or close it, and do not keep it past the end of
+ * can be had, LW_EFORKED. On a test clock it notices a deadline when the context is next asked
+ * anything. Owns: the context; never read, write or close it, and do not keep it past the end of
  * the task. Made at the first call, so that a context whose descriptor nobody asks for costs none.
  * Threads: any. Since: 0.1 */
 LW_API int lw_ctx_fd(lw_ctx *ctx);
@@ -74,8 +74,7 @@ LW_API int lw_ctx_fd(lw_ctx *ctx);
  * live as long as the context. `size` may be NULL. Since: 0.1 */
 LW_API const void *lw_ctx_value(lw_ctx *ctx, size_t *size);
 
-/* ---- a context of one's own
- * ---------------------------------------------------------------------------------- */
+/* ---- a context of one's own ----------------------------------------------------------------- */
 
 typedef struct lw_ctx_options {
     size_t struct_size;

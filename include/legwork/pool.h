@@ -30,19 +30,14 @@
 
 LW_BEGIN_DECLS
 
-/* ---- limits
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- limits ------------------------------------------------------------------------------- */
 
 #define LW_POOL_WORKERS_MAX 4096    /* max_workers, and stuck_max */
 #define LW_POOL_QUEUE_MAX (1 << 26) /* queue_limit: 67 million */
-#define LW_POOL_RESERVE 256 /* tasks a running task may submit past a full queue, per worker */
-#define LW_POOL_NAME_MAX 12 /* letters of a pool's name, so that a thread's fits the kernel's 15 \
-                             */
+#define LW_POOL_RESERVE 256         /* tasks that tasks may submit past a full queue, per worker */
+#define LW_POOL_NAME_MAX 12         /* letters of a name: with a number it fits the kernel's 15 */
 
-/* ---- options
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- options ------------------------------------------------------------------------------ */
 
 /* What a submit does when the queue is full. Inside a task of the same pool LW_BLOCK and
  * LW_CALLER_RUNS never wait: the task goes to the worker's reserve and runs right after the present
@@ -79,33 +74,46 @@ typedef struct lw_pool_run_info {
 
 typedef struct lw_pool_options {
     size_t struct_size;
-    const char *name; /* names the threads and the log lines. Default: "pool" */
-    int min_workers;  /* threads that are always there, LW_ZERO: none. Default: one per usable core
-                       */
-    int max_workers; /* with the extra ones that appear when the queue is full. Default: min_workers
-                      */
-    int64_t idle_ms; /* an extra worker quits after this long without work, -1: never, LW_ZERO:
-                        after one task. Default: 10,000 */
-    int queue_limit; /* accepted tasks that no worker has taken yet. Default: 1024 */
-    lw_overflow overflow;      /* when it is full. Default: LW_BLOCK */
-    int64_t submit_timeout_ms; /* how long LW_BLOCK waits, LW_ZERO: not at all. Default: as long as
-                                  it takes */
-    int64_t task_timeout_ms;   /* guard timeout: a task's context is done this long after its start,
-                                  and soon after   that the task counts as stuck. Default: none */
-    int stuck_max; /* threads beyond max_workers that replace stuck ones, LW_ZERO: none. Default: 16
-                    */
-    int64_t spin_us; /* how long an idle worker looks for work before it sleeps. -1: not at all.
-                        Default: adaptive; it learns how soon work arrives and costs at most a
-                        fraction of one core. Large values buy latency with CPU: one worker then
-                        burns a core while idle that long */
-    void (*on_drop)(void *arg); /* gets the arg of every accepted task that will not run. Default:
-                                   nobody does */
-    void (*on_stuck)(
-        void *user, const lw_pool_run_info *task); /* on the pool's monitor thread. Default: none */
-    void *user;                                    /* for on_stuck */
-    const lw_log *log;                             /* copied. Default: silence */
-    lw_clock *clock;                               /* Default: the system's */
-    const lw_allocator *allocator;                 /* copied. Default: malloc */
+
+    /* Names the threads and the log lines. Default: "pool" */
+    const char *name;
+
+    /* Threads that are always there; LW_ZERO: none. Default: one per usable core */
+    int min_workers;
+    /* With the extra ones that appear when the queue is full. Default: min_workers */
+    int max_workers;
+    /* An extra worker quits after this long without work; -1: never, LW_ZERO: right after one task.
+     * Default: 10,000 */
+    int64_t idle_ms;
+
+    /* Accepted tasks that no worker has taken yet. Default: 1024 */
+    int queue_limit;
+    /* What a submit does when it is full. Default: LW_BLOCK */
+    lw_overflow overflow;
+    /* How long LW_BLOCK waits; LW_ZERO: not at all. Default: as long as it takes */
+    int64_t submit_timeout_ms;
+
+    /* Guard timeout: a task's context is done this long after its start, and soon after that a task
+     * that still runs counts as stuck. Default: none */
+    int64_t task_timeout_ms;
+    /* Threads beyond max_workers that may replace stuck ones; LW_ZERO: none. Default: 16 */
+    int stuck_max;
+
+    /* What share of one core idle workers may spend on looking for work before they sleep; -1:
+     * none. Default: a little, where it is likely to pay. A larger share buys latency under load
+     * with CPU: at 100 a worker stays awake through any pause of up to a millisecond. */
+    int spin_percent;
+
+    /* Gets the arg of every accepted task that will not run. Default: nobody does */
+    void (*on_drop)(void *arg);
+    /* Is told of every task that is found stuck, on the pool's monitor thread. Default: nobody is
+     */
+    void (*on_stuck)(void *user, const lw_pool_run_info *task);
+    void *user; /* for on_stuck */
+
+    const lw_log *log;             /* copied. Default: silence */
+    lw_clock *clock;               /* Default: the system's */
+    const lw_allocator *allocator; /* copied. Default: malloc */
 } lw_pool_options;
 
 #define LW_POOL_OPTIONS(...) \
@@ -113,9 +121,7 @@ typedef struct lw_pool_options {
 
 typedef struct lw_pool lw_pool;
 
-/* ---- open
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- open --------------------------------------------------------------------------------- */
 
 /* Opens a pool and starts its min_workers. `options` may be NULL.
  * Returns LW_OK; LW_EINVAL with a sentence for options that make no sense (min above max, a queue
@@ -123,15 +129,13 @@ typedef struct lw_pool lw_pool;
  * and nothing is left behind. Owns: the caller closes it. Since: 0.1 */
 LW_API int lw_pool_open(lw_pool **pool, const lw_pool_options *options, lw_error *err);
 
-/* ---- submit
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- submit ------------------------------------------------------------------------------- */
 
 /* Hands over a task; a full queue is treated as the pool's overflow policy says.
  * Returns LW_OK: accepted (or, with LW_CALLER_RUNS, already run). Negative, and arg stays the
  * caller's: LW_EFULL (LW_REFUSE; or inside a task whose reserve and nesting are used up),
- * LW_ETIMEDOUT (LW_BLOCK with a timeout), LW_ESTOPPING, LW_ESTUCK, LW_EINVAL (NULL), LW_EFORKED.
- * Since: 0.1 */
+ * LW_ETIMEDOUT (LW_BLOCK with a timeout), LW_ESTOPPING, LW_ESTUCK, LW_EINVAL (NULL), LW_EFORKED;
+ * LW_ENOMEM or LW_ESYSTEM when there is no worker and none can be started. Since: 0.1 */
 LW_API int lw_pool_submit(lw_pool *pool, lw_pool_fn fn, void *arg);
 
 /* The same, but never waits and never runs or drops anything: a full queue is LW_EFULL, whatever
@@ -143,11 +147,13 @@ typedef uint64_t lw_ticket;
 
 typedef struct lw_submit_options {
     size_t struct_size;
-    lw_ctx *ctx; /* the caller's context: its deadline and cancellation bound the wait for room, its
-                    value goes with the task. May be the context of a running task. Default: none */
-    int64_t timeout_ms; /* how long to wait for room, instead of submit_timeout_ms. LW_ZERO: not at
-                           all, -1: for ever */
-    lw_ticket *ticket;  /* receives the task's ticket before the task can start. Default: none */
+    /* The caller's context: its deadline and cancellation bound the wait for room, its value goes
+     * with the task. May be the context of a running task. Default: none */
+    lw_ctx *ctx;
+    /* How long to wait for room, instead of submit_timeout_ms; LW_ZERO: not at all, -1: for ever */
+    int64_t timeout_ms;
+    /* Receives the task's ticket before the task can start. Default: none */
+    lw_ticket *ticket;
 } lw_submit_options;
 
 #define LW_SUBMIT_OPTIONS(...) \
@@ -170,8 +176,8 @@ LW_API int lw_pool_submit_many(lw_pool *pool, const lw_pool_task *tasks, size_t 
 /* Runs fn(ctx, arg) on a worker and returns when it has ended. Inside a task of the same pool it
  * runs at once, in place. Waits for room like LW_BLOCK without a timeout, whatever the policy.
  * Returns LW_OK; LW_ECANCELED when a stop or LW_DROP_OLDEST dropped it before it ran (on_drop is
- * not called: arg never changed hands); LW_ESTOPPING, LW_ESTUCK, LW_EINVAL, LW_EFORKED. Since: 0.1
- */
+ * not called: arg never changed hands); LW_ESTOPPING, LW_ESTUCK, LW_EINVAL, LW_EFORKED, LW_ENOMEM,
+ * LW_ESYSTEM, all as lw_pool_submit. Since: 0.1 */
 LW_API int lw_pool_run(lw_pool *pool, lw_pool_fn fn, void *arg);
 
 /* Cancels one task. Returns LW_OK: it was still queued; its arg went to on_drop, before this call
@@ -179,8 +185,7 @@ LW_API int lw_pool_run(lw_pool *pool, lw_pool_fn fn, void *arg);
  * it has ended, or that was no ticket of this pool. LW_EINVAL, LW_EFORKED. Since: 0.1 */
 LW_API int lw_pool_cancel(lw_pool *pool, lw_ticket ticket);
 
-/* ---- wait and look
- * ------------------------------------------------------------------------------------------- */
+/* ---- wait and look -------------------------------------------------------------------------- */
 
 /* Waits until nothing is queued and nothing runs, without stopping anybody; 0 looks once, -1 waits
  * for ever. Returns LW_OK: there was such a moment; LW_ETIMEDOUT; LW_EDEADLOCK inside a task of
@@ -219,9 +224,7 @@ typedef struct lw_pool_stats {
  * Returns LW_OK, LW_EINVAL, LW_EFORKED. Since: 0.1 */
 LW_API int lw_pool_get_stats(lw_pool *pool, lw_pool_stats *stats);
 
-/* ---- stop
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- stop --------------------------------------------------------------------------------- */
 
 /* Stops the pool: refuses new tasks from now on (waiting submitters too), drains or drops the
  * queued ones, and waits for what runs, up to timeout_ms (0: not at all, -1: for ever). After an

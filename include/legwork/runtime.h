@@ -12,9 +12,7 @@
 
 LW_BEGIN_DECLS
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------- */
 
 /* One function does it all: ptr NULL allocates, new_size 0 frees (and returns NULL), otherwise the
  * block is resized. It returns NULL when there is no memory; the old block is then untouched.
@@ -25,17 +23,13 @@ typedef struct lw_allocator {
     void *user;
 } lw_allocator;
 
-/* ---- time
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- time --------------------------------------------------------------------------------- */
 
 /* A monotonic clock together with the way to wait on it. Opaque: the system's, or one that a test
  * holds and moves (legwork/testing.h). */
 typedef struct lw_clock lw_clock;
 
-/* ---- log
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- log ---------------------------------------------------------------------------------- */
 
 typedef enum lw_log_level {
     LW_LOG_DEBUG = 1, /* what a maintainer wants when hunting */

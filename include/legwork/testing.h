@@ -13,31 +13,28 @@
 
 LW_BEGIN_DECLS
 
-/* ---- time
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- time --------------------------------------------------------------------------------- */
 
 /* Opens a clock that stands still at 1 second. Returns LW_OK, LW_EINVAL or LW_ENOMEM.
  * Owns: the caller closes it, after everything that was opened with it. Since: 0.1 */
 LW_API int lw_test_clock_open(lw_clock **clock);
 
-/* Moves the clock forward and wakes every wait whose time has come. Negative steps are refused with
- * LW_EINVAL. Threads: any. Since: 0.1 */
+/* Moves the clock forward and wakes every wait whose time has come. Negative steps, and those that
+ * would lead three centuries away, are refused with LW_EINVAL. Threads: any. Since: 0.1 */
 LW_API int lw_test_clock_advance(lw_clock *clock, int64_t ms);
 
 /* Returns once at least `count` threads wait on the clock for a time (not just for an event), or
- * after the real `timeout_ms` with LW_ETIMEDOUT: so a test knows that a sleeper sleeps before it
- * moves time. Threads: any. */
+ * after the real `timeout_ms` (-1: never) with LW_ETIMEDOUT: so a test knows that a sleeper sleeps
+ * before it moves time. LW_EINVAL. Threads: any. */
 LW_API int lw_test_clock_await_sleepers(lw_clock *clock, int count, int64_t timeout_ms);
 
 /* Closes it; NULL is fine. No thread may wait on it any more. Since: 0.1 */
 LW_API void lw_test_clock_close(lw_clock *clock);
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------- */
 
-/* Counts what is allocated, fails on demand, and knows at the end what leaked. */
+/* Counts what is allocated, fails on demand, and knows at the end what leaked. A NULL one has no
+ * allocator and has counted nothing. */
 typedef struct lw_test_memory lw_test_memory;
 
 /* Opens it; it takes its memory from malloc. Returns LW_OK, LW_EINVAL or LW_ENOMEM. Since: 0.1 */

@@ -43,4 +43,13 @@ static inline void lw__spin_pause(void) {
 #endif
 }
 
+/* Asks for a cache line early, in order to write to it. A hint: any address is fine. */
+static inline void lw__fetch_to_write(const volatile void *address) {
+#if defined(__x86_64__) || defined(__i386__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const volatile char *)address));
+#else
+    __builtin_prefetch((const void *)address, 1);
+#endif
+}
+
 #endif

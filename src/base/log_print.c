@@ -82,11 +82,15 @@ static bool needs_quotes(const char *value) {
     return false;
 }
 
+static const char *text_of(const char *text) {
+    return text != NULL ? text : "";
+}
+
 static void append_field(struct line *line, const lw_log_field *field) {
-    const char *value = field->value != NULL ? field->value : "";
+    const char *value = text_of(field->value);
     bool is_quoted = needs_quotes(value);
     append_text(line, " ");
-    append_escaped(line, field->key, false);
+    append_escaped(line, text_of(field->key), false);
     append_text(line, is_quoted ? "=\"" : "=");
     append_escaped(line, value, is_quoted);
     append_text(line, is_quoted ? "\"" : "");
@@ -96,12 +100,14 @@ void lw_log_print(void *user, const lw_log_record *record) {
     FILE *file = user != NULL ? user : stderr;
     struct line line = {.used = 0};
 
+    if (record == NULL)
+        return;
     append_text(&line, lw_log_level_name(record->level));
     append_text(&line, " ");
-    append_escaped(&line, record->component, false);
+    append_escaped(&line, text_of(record->component), false);
     append_text(&line, ": ");
-    append_escaped(&line, record->message, false);
-    for (size_t i = 0; i < record->field_count; i++)
+    append_escaped(&line, text_of(record->message), false);
+    for (size_t i = 0; record->fields != NULL && i < record->field_count; i++)
         append_field(&line, &record->fields[i]);
 
     const char *end = line.is_cut ? line_cut : "\n";

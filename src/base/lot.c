@@ -67,23 +67,23 @@ bool lw__lot_wait(struct lw__lot *lot, struct lw__waiter *me, lw_clock *clock, u
     return true;
 }
 
-/* The sleeper may return, and its stack frame be gone, as soon as is_woken is set: after that only
- * the address of the word is used, never what stands there. */
-static void wake(struct lw__waiter *w) {
-    _Atomic uint32_t *word = &w->is_woken;
-    atomic_store_explicit(word, 1, memory_order_release);
-    lw__futex_wake(word, 1);
+/* Takes a sleeper out and marks it woken, both under the lock: a mark that came later could fall on
+ * its next sleep. From then on it may return, and its stack frame be gone: what follows the lock
+ * uses only the address of the word, never what stands there. */
+static _Atomic uint32_t *choose_locked(struct lw__lot *lot, struct lw__waiter *w) {
+    unlist_locked(lot, w);
+    atomic_store_explicit(&w->is_woken, 1, memory_order_release);
+    return &w->is_woken;
 }
 
 static bool wake_one(struct lw__lot *lot, bool is_newest) {
     lw__mutex_lock(&lot->mu);
     struct lw__waiter *w = is_newest ? lot->newest : lot->oldest;
-    if (w)
-        unlist_locked(lot, w);
+    _Atomic uint32_t *word = w ? choose_locked(lot, w) : NULL;
     lw__mutex_unlock(&lot->mu);
-    if (w)
-        wake(w);
-    return w != NULL;
+    if (word)
+        lw__futex_wake(word, 1);
+    return word != NULL;
 }
 
 bool lw__lot_wake_newest(struct lw__lot *lot) {
@@ -95,8 +95,11 @@ bool lw__lot_wake_oldest(struct lw__lot *lot) {
 }
 
 void lw__lot_wake_this(struct lw__lot *lot, struct lw__waiter *w) {
-    if (lw__lot_leave(lot, w))
-        wake(w);
+    lw__mutex_lock(&lot->mu);
+    _Atomic uint32_t *word = w->is_listed ? choose_locked(lot, w) : NULL;
+    lw__mutex_unlock(&lot->mu);
+    if (word)
+        lw__futex_wake(word, 1);
 }
 
 void lw__lot_wake_all(struct lw__lot *lot) {

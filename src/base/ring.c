@@ -1,30 +1,31 @@
 /* Vyukov's bounded ring, with batches on both ends. See ring.h.
  *
- * The 32-bit turns repeat after 2^32 positions; that is harmless, because whoever read one claims
- * its cell by a compare-and-swap of the 64-bit head or tail, which does not repeat.
+ * Turns repeat after 128 laps; that is harmless, because whoever read one claims its cell by a
+ * compare-and-swap of the 64-bit head or tail, which does not repeat.
  */
 #include "base/ring.h"
 
+#include "base/futex.h"
 #include "base/memory.h"
 
 #include <string.h>
 
+#define CELLS_AHEAD 16 /* how far ahead a producer asks for cache lines: four of them */
+#define BACK_OFF_BREATHS 64
+
 bool lw__ring_init(struct lw__ring *ring, const lw_allocator *allocator, uint64_t limit) {
-    uint64_t capacity =
-        2; /* with one cell "full" and "free for the next lap" would be the same turn */
-    while (capacity < limit)
-        capacity *= 2;
-    size_t size = capacity * (sizeof *ring->items + sizeof *ring->turns);
-    char *memory = lw__alloc_aligned(allocator, size, LW__CACHE_LINE);
-    if (!memory)
+    unsigned shift = 0;
+    while (UINT64_C(1) << shift < limit)
+        shift++;
+    size_t size = sizeof *ring->cells << shift;
+    ring->cells = lw__alloc_aligned(allocator, size, LW__CACHE_LINE);
+    if (!ring->cells)
         return false;
-    ring->items = (struct lw__ring_item *)memory;
-    ring->turns = (_Atomic uint32_t *)(memory + capacity * sizeof *ring->items);
-    ring->mask = capacity - 1;
+    memset((void *)ring->cells, 0, size); /* every cell is free on lap 0 */
+    ring->mask = (UINT64_C(1) << shift) - 1;
     ring->limit = limit;
+    ring->shift = shift;
     ring->size = size;
-    for (uint64_t i = 0; i < capacity; i++)
-        atomic_init(&ring->turns[i], (uint32_t)i);
     atomic_init(&ring->tail, 0);
     atomic_init(&ring->head_seen, 0);
     atomic_init(&ring->head, 0);
@@ -32,9 +33,9 @@ bool lw__ring_init(struct lw__ring *ring, const lw_allocator *allocator, uint64_
 }
 
 void lw__ring_free(struct lw__ring *ring, const lw_allocator *allocator) {
-    if (ring->items)
-        lw__free_aligned(allocator, ring->items, ring->size, LW__CACHE_LINE);
-    ring->items = NULL;
+    if (ring->cells)
+        lw__free_aligned(allocator, ring->cells, ring->size, LW__CACHE_LINE);
+    ring->cells = NULL;
 }
 
 /* How many cells from `tail` on, up to `count`, are free. A consumer that has moved the head may
@@ -42,9 +43,9 @@ void lw__ring_free(struct lw__ring *ring, const lw_allocator *allocator) {
 static uint64_t free_cells(struct lw__ring *ring, uint64_t tail, uint64_t count) {
     uint64_t n = 0;
     while (n < count) {
-        uint32_t turn =
-            atomic_load_explicit(&ring->turns[(tail + n) & ring->mask], memory_order_acquire);
-        if (turn != (uint32_t)(tail + n))
+        const struct lw__ring_cell *cell = &ring->cells[(tail + n) & ring->mask];
+        uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
+        if (!lw__ring_is_turn(word, lw__ring_turn(ring, tail + n, false)))
             break;
         n++;
     }
@@ -66,10 +67,19 @@ static uint64_t room(struct lw__ring *ring, uint64_t tail, uint64_t count) {
     return left < count ? left : count;
 }
 
+/* Another producer was faster. Leaving it alone for a microsecond lets it put a few dozen items
+ * while it has the cache lines; fighting for each costs both more (measured with four producers on
+ * two cores: 33 ns an item instead of 40). */
+static inline void back_off(void) {
+    for (int i = 0; i < BACK_OFF_BREATHS; i++)
+        lw__spin_pause();
+}
+
 /* Claims up to `count` cells for a producer: 0 when there is no room or a bar. */
 static inline uint64_t claim_cells(struct lw__ring *ring, uint64_t count,
                                    struct lw__ring_push *push) {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    lw__fetch_to_write(&ring->cells[tail & ring->mask]); /* an idle consumer is looking at it */
     for (;;) {
         push->bars = tail & LW__RING_BARS & ~push->pass;
         if (push->bars)
@@ -84,8 +94,16 @@ static inline uint64_t claim_cells(struct lw__ring *ring, uint64_t count,
         } else if (atomic_compare_exchange_weak(&ring->tail, &tail, tail + n)) {
             push->position = position;
             return push->count = n;
+        } else {
+            back_off();
+            tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
         }
     }
+}
+
+static inline uint64_t full_word(const struct lw__ring *ring, uint64_t position,
+                                 struct lw__ring_item item) {
+    return (uint64_t)(uintptr_t)item.fn | lw__ring_turn(ring, position, true);
 }
 
 enum lw__ring_result lw__ring_push(struct lw__ring *ring, const struct lw__ring_item *items,
@@ -94,13 +112,32 @@ enum lw__ring_result lw__ring_push(struct lw__ring *ring, const struct lw__ring_
     if (n == 0)
         return push->bars ? LW__RING_BARRED : LW__RING_FULL;
     uint64_t first = push->position, last = first + n - 1;
-    for (uint64_t i = 0; i < n; i++)
-        ring->items[(first + i) & ring->mask] = items[i];
-    for (uint64_t p = first; p < last; p++)
-        atomic_store_explicit(&ring->turns[p & ring->mask], (uint32_t)(p + 1),
+    /* Consumers had the cells last, one lap ago; fetched only when needed, each line would hold up
+     * the producer for as long as several pushes take (50 ns a push became 25). */
+    lw__fetch_to_write(&ring->cells[(last + CELLS_AHEAD) & ring->mask]);
+    for (uint64_t p = first; p < last; p++) {
+        struct lw__ring_cell *cell = &ring->cells[p & ring->mask];
+        cell->arg = items[p - first].arg;
+        atomic_store_explicit(&cell->word, full_word(ring, p, items[p - first]),
                               memory_order_release);
-    atomic_exchange(&ring->turns[last & ring->mask], (uint32_t)(last + 1));
+    }
+    struct lw__ring_cell *cell = &ring->cells[last & ring->mask];
+    cell->arg = items[n - 1].arg;
+    atomic_exchange(&cell->word, full_word(ring, last, items[n - 1]));
     return LW__RING_PUSHED;
+}
+
+/* How many cells from `head` on, up to `max`, are full. */
+static inline uint32_t full_cells(struct lw__ring *ring, uint64_t head, uint32_t max) {
+    uint32_t n = 0;
+    while (n < max) {
+        const struct lw__ring_cell *cell = &ring->cells[(head + n) & ring->mask];
+        uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
+        if (!lw__ring_is_turn(word, lw__ring_turn(ring, head + n, true)))
+            break;
+        n++;
+    }
+    return n;
 }
 
 uint32_t lw__ring_pop(struct lw__ring *ring, struct lw__ring_item *items, uint32_t max,
@@ -108,12 +145,7 @@ uint32_t lw__ring_pop(struct lw__ring *ring, struct lw__ring_item *items, uint32
     uint32_t n;
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     do {
-        for (n = 0; n < max; n++) {
-            uint32_t turn =
-                atomic_load_explicit(&ring->turns[(head + n) & ring->mask], memory_order_acquire);
-            if (turn != (uint32_t)(head + n + 1))
-                break;
-        }
+        n = full_cells(ring, head, max);
         if (n == 0) {
             uint64_t again = atomic_load_explicit(&ring->head, memory_order_relaxed);
             if (again == head)
@@ -122,11 +154,15 @@ uint32_t lw__ring_pop(struct lw__ring *ring, struct lw__ring_item *items, uint32
         }
     } while (n == 0 || !atomic_compare_exchange_weak(&ring->head, &head, head + n));
 
-    for (uint32_t i = 0; i < n; i++)
-        items[i] = ring->items[(head + i) & ring->mask];
-    for (uint32_t i = 0; i < n; i++)
-        atomic_store_explicit(&ring->turns[(head + i) & ring->mask],
-                              (uint32_t)(head + i + ring->mask + 1), memory_order_release);
+    for (uint32_t i = 0; i < n; i++) {
+        struct lw__ring_cell *cell = &ring->cells[(head + i) & ring->mask];
+        uint64_t word = atomic_load_explicit(&cell->word, memory_order_relaxed);
+        uint64_t address = word & ((UINT64_C(1) << LW__RING_TURN_SHIFT) - 1);
+        items[i].fn = (void (*)(void))(uintptr_t)address;
+        items[i].arg = cell->arg;
+        uint64_t next_lap = lw__ring_turn(ring, head + i + ring->mask + 1, false);
+        atomic_store_explicit(&cell->word, next_lap, memory_order_release);
+    }
     *position = head;
     return n;
 }

@@ -30,7 +30,7 @@ struct lw__slab {
     uint32_t chunk_shift; /* an index is chunk number << chunk_shift | slot number */
     size_t slot_size;
 
-    /* all else */
+    /* guarded by the caller's lock */
     struct lw__slab_entry *directory; /* chunks by number */
     uint32_t directory_size;
     uint32_t directory_used;      /* numbers ever given to a chunk */

@@ -13,6 +13,8 @@
 #include <legwork/testing.h>
 #include <sched.h>
 
+#define NOW_MAX (LW__NEVER / 2) /* three centuries; no sum of two times wraps */
+
 struct sleeper {
     _Atomic uint32_t *word;
     uint64_t deadline;
@@ -97,9 +99,14 @@ static bool wake_due(struct test_clock *clock) {
 
 int lw_test_clock_advance(lw_clock *base, int64_t ms) {
     struct test_clock *clock = (struct test_clock *)base;
-    if (!clock || clock->base.is_real || ms < 0 || (uint64_t)ms > LW__NEVER / LW__NS_PER_MS / 4)
+    if (!clock || clock->base.is_real || ms < 0)
         return LW_EINVAL;
-    atomic_fetch_add(&clock->now, (uint64_t)ms * LW__NS_PER_MS);
+    uint64_t now = atomic_load(&clock->now), later;
+    do {
+        later = now + (uint64_t)ms * LW__NS_PER_MS;
+        if ((uint64_t)ms > NOW_MAX / LW__NS_PER_MS || later > NOW_MAX)
+            return LW_EINVAL;
+    } while (!atomic_compare_exchange_weak(&clock->now, &now, later));
     while (wake_due(clock))
         sched_yield();
     return LW_OK;
@@ -107,7 +114,8 @@ int lw_test_clock_advance(lw_clock *base, int64_t ms) {
 
 int lw_test_clock_await_sleepers(lw_clock *base, int count, int64_t timeout_ms) {
     struct test_clock *clock = (struct test_clock *)base;
-    if (!clock || clock->base.is_real || count < 0)
+    if (!clock || clock->base.is_real || count < 0 || timeout_ms < -1
+        || timeout_ms > LW_TIMEOUT_MS_MAX)
         return LW_EINVAL;
     lw_clock *real = lw__clock_system();
     uint64_t deadline = lw__deadline_in(real, timeout_ms);

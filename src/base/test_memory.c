@@ -128,10 +128,12 @@ int lw_test_memory_open(lw_test_memory **memory) {
 }
 
 const lw_allocator *lw_test_memory_allocator(lw_test_memory *memory) {
-    return &memory->allocator;
+    return memory != NULL ? &memory->allocator : NULL;
 }
 
 void lw_test_memory_fail_at(lw_test_memory *memory, uint64_t nth) {
+    if (memory == NULL)
+        return;
     lock(memory);
     memory->fail_at = nth > 0 ? memory->calls + nth : 0;
     memory->has_failed = false;
@@ -139,6 +141,8 @@ void lw_test_memory_fail_at(lw_test_memory *memory, uint64_t nth) {
 }
 
 bool lw_test_memory_has_failed(const lw_test_memory *memory) {
+    if (memory == NULL)
+        return false;
     lock(memory);
     bool has_failed = memory->has_failed;
     unlock(memory);
@@ -147,13 +151,17 @@ bool lw_test_memory_has_failed(const lw_test_memory *memory) {
 
 void lw_test_memory_usage(const lw_test_memory *memory, uint64_t *blocks, uint64_t *bytes,
                           uint64_t *calls) {
+    uint64_t ignored = 0;
+    blocks = blocks != NULL ? blocks : &ignored;
+    bytes = bytes != NULL ? bytes : &ignored;
+    calls = calls != NULL ? calls : &ignored;
+    *blocks = *bytes = *calls = 0;
+    if (memory == NULL)
+        return;
     lock(memory);
-    if (blocks != NULL)
-        *blocks = memory->blocks;
-    if (bytes != NULL)
-        *bytes = memory->bytes;
-    if (calls != NULL)
-        *calls = memory->calls;
+    *blocks = memory->blocks;
+    *bytes = memory->bytes;
+    *calls = memory->calls;
     unlock(memory);
 }
 

@@ -16,12 +16,15 @@
  * when a timer is there. A slot has four rings that are walked in turns: then four loads are under
  * way at once. The price is the order within a tick.
  *
- * Measured with a million timers pending, random times within 1 s | 1 h, ns each (two cores of a
- * Xeon, 2 MiB of L2; "scattered": the timers are picked in random order from 40 MB): set scattered
- * cancel   scattered   fire this wheel             8-10       30-55    10-25       15-30     90 |
- * 150 with one ring a slot      8       25-40     7-12       12-24    230 | 270 four-ary heap 10-13
- * 14-30    20-33       35-65    240-330 The heap also needs memory when a timer is set, 24 bytes
- * and spare room for each, and may not get it.
+ * Measured with a million timers, random times within 1 s | 1 h, ns each (a Xeon with 2 MiB of L2;
+ * "scattered": timers are picked in random order from 40 MB):
+ *
+ *                          set   scattered   cancel   scattered       fire
+ *     this wheel          8-10       30-55    10-25       15-30   90 | 150
+ *     one ring per slot   8-10       25-55     7-16       12-35  250 | 310
+ *     four-ary heap      10-13       14-30    20-33       35-65  280 | 280
+ *
+ * The heap also needs 24 bytes for each timer that is set, and may not get them.
  */
 #include "base/timer.h"
 

@@ -12,11 +12,11 @@
  * - Never early. Times are rounded up to a tick of 1 ms, so that a timer fires less than a tick
  *   after its time, plus whatever the owner is late.
  * - In order of their ticks; within a tick in no order. A time that has passed counts as the
- * earliest tick that there still is.
+ *   earliest tick that there still is.
  * - Nothing to do while nothing is due: there is no tick to follow. Whoever waits for a far moment
- *   wakes the owner at most 7 times on the way, 3 times in 4 hours.
+ *   wakes the owner at most 7 times on the way, 4 times within 4 hours.
  * - Any time can be set, up to the end of the clock in 584 years, and the clock may jump ahead by
- * any step: what that costs depends on the number of timers that fire, not on the step.
+ *   any step: what that costs depends on the number of timers that fire, not on the step.
  *
  * Threads: not safe; the caller locks, and no call holds it up for much longer than 0.1 ms.
  */
@@ -48,6 +48,7 @@ struct lw__timer_slot {
     struct lw__timer_link strands[LW__TIMER_STRANDS];
 };
 
+/* All guarded by the caller's lock. */
 struct lw__timer_wheel {
     uint64_t base_tick;                  /* levels count from here; nothing is set earlier */
     size_t count;                        /* timers that are set */

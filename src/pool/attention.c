@@ -40,22 +40,34 @@ void lw__attention_wake_first(lw_pool *pool) {
         LW__POINT("wake: counted, not yet woken");
         if (wake_counted(pool))
             return;
-        /* All of them are up already. Another submitter may have relied on our count meanwhile:
+        /* All of them are up already. Another submitter may have relied on our count meanwhile: so
          * look again after taking it back. */
         atomic_fetch_sub(&pool->attentive, 1);
     }
 }
 
-void lw__attention_wake_all(lw_pool *pool) {
-    do
-        atomic_fetch_add(&pool->attentive, 1);
-    while (wake_counted(pool));
-    atomic_fetch_sub(&pool->attentive, 1);
+/* Wakes one more, whoever attends already. False: nobody sleeps. */
+static bool wake_another(lw_pool *pool) {
+    atomic_fetch_add(&pool->attentive, 1);
+    if (wake_counted(pool))
+        return true;
+    LW__POINT("wake: counted, nobody sleeps");
+    if (atomic_fetch_sub(&pool->attentive, 1) == 1) /* somebody may have relied on it: as above */
+        lw__attention_wake_first(pool);
+    return false;
 }
 
+void lw__attention_wake_all(lw_pool *pool) {
+    while (wake_another(pool))
+        ;
+}
+
+/* Counted first: the monitor may revoke it the moment that it shows. */
 void lw__attention_give(struct lw__worker *w) {
-    if (atomic_exchange(&w->is_attending, 1) == 0)
-        atomic_fetch_add(&w->runner.pool->attentive, 1);
+    atomic_fetch_add(&w->runner.pool->attentive, 1);
+    LW__POINT("give: counted, not shown");
+    if (atomic_exchange(&w->is_attending, 1) == 1)
+        atomic_fetch_sub(&w->runner.pool->attentive, 1);
 }
 
 void lw__attention_withdraw(struct lw__worker *w) {
@@ -74,21 +86,19 @@ void lw__attention_revoke(struct lw__worker *w) {
 
 /* The backlog counts in time, not in tasks: a thousand empty tasks are done before a woken worker
  * has opened its eyes. */
-void lw__attention_reinforce(struct lw__worker *w) {
+void lw__attention_reinforce(struct lw__worker *w, uint32_t taken) {
     lw_pool *pool = w->runner.pool;
-    if (lw__lot_count(&pool->idle) == 0)
-        return;
+    bool is_all = taken < LW__BATCH_MAX && taken * w->mean_ns < LW__BATCH_NS / 2;
+    if (is_all || lw__lot_count(&pool->idle) == 0)
+        return; /* looking at the tail would take its cache line away from the submitters */
     uint64_t attentive = atomic_load_explicit(&pool->attentive, memory_order_relaxed);
     if (lw__ring_depth(&pool->ring) * w->mean_ns <= LW__WAKE_WORTH_NS * (attentive + 1))
         return;
-    atomic_fetch_add(&pool->attentive, 1);
-    if (!wake_counted(pool))
-        atomic_fetch_sub(&pool->attentive, 1);
+    wake_another(pool);
 }
 
 static bool has_reason_to_stay_up(lw_pool *pool) {
-    return lw__pool_has_work(pool)
-           || (lw__pool_stop_mode(pool) != LW__OPEN && lw__pool_is_drained(pool));
+    return lw__pool_has_work(pool) || lw__pool_may_end(pool);
 }
 
 bool lw__attention_sleep(struct lw__worker *w, uint64_t deadline) {

@@ -29,7 +29,7 @@ void lw__batch_start(struct lw__batch *batch, uint32_t count) {
 }
 
 /* The end has moved, or this is it. */
-static bool claim_again(struct lw__batch *batch, uint32_t index) {
+bool lw__batch_claim_again(struct lw__batch *batch, uint32_t index) {
     lw__mutex_lock(&batch->mu);
     bool is_mine = index < atomic_load_explicit(&batch->end, memory_order_relaxed);
     if (!is_mine) {
@@ -40,23 +40,12 @@ static bool claim_again(struct lw__batch *batch, uint32_t index) {
     return is_mine;
 }
 
-bool lw__batch_claim(struct lw__batch *batch, struct lw__ring_item *item) {
-    uint32_t index = atomic_load_explicit(&batch->next, memory_order_relaxed);
-    atomic_store_explicit(&batch->next, index + 1, memory_order_relaxed);
-    lw__barrier_light();
-    LW__POINT("batch: claimed, end not looked at");
-    if (LW__UNLIKELY(index >= atomic_load_explicit(&batch->end, memory_order_relaxed))
-        && !claim_again(batch, index))
-        return false;
-    *item = batch->items[index];
-    return true;
-}
-
 bool lw__batch_orphan(lw_pool *pool, struct lw__batch *batch) {
     lw__mutex_lock(&batch->mu);
     uint32_t end = atomic_load_explicit(&batch->end, memory_order_relaxed);
     uint32_t orphans = 0;
-    if (atomic_load_explicit(&batch->next, memory_order_relaxed) < end) {
+    bool has_earlier = batch->orphan_next < batch->orphan_end; /* there is place for one range */
+    if (!has_earlier && atomic_load_explicit(&batch->next, memory_order_relaxed) < end) {
         atomic_store_explicit(&batch->end, 0, memory_order_relaxed);
         lw__barrier_everywhere();
         LW__POINT("orphan: end withdrawn, next not looked at");
@@ -70,6 +59,18 @@ bool lw__batch_orphan(lw_pool *pool, struct lw__batch *batch) {
     }
     lw__mutex_unlock(&batch->mu);
     return orphans > 0;
+}
+
+void lw__batch_shelter(lw_pool *pool, struct lw__batch *batch) {
+    uint64_t position;
+    lw__mutex_lock(&batch->mu);
+    if (batch->orphan_next == batch->orphan_end
+        && lw__ring_pop(&pool->ring, batch->items, 1, &position) == 1) {
+        batch->orphan_next = 0;
+        batch->orphan_end = 1;
+        atomic_fetch_add(&pool->orphans, 1);
+    }
+    lw__mutex_unlock(&batch->mu);
 }
 
 static uint32_t adopt_from(lw_pool *pool, struct lw__batch *batch, struct lw__ring_item *items,

@@ -11,6 +11,7 @@
 #include "pool/pool_internal.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,20 +99,19 @@ static int grow_locked(lw_pool *pool, lw_error *err) {
     struct lw__worker *w = free_place_locked(pool);
     if (!w)
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for a worker of %zu bytes", sizeof *w);
+    lw__batch_shelter(pool, &w->batch);
     w->is_dismissed = false;
-    atomic_store(&w->is_attending, 1); /* from the start, so that nobody else is woken meanwhile */
-    atomic_fetch_add(&pool->attentive, 1);
+    lw__attention_give(w); /* from the start, so that nobody else is woken meanwhile */
     int error = start_worker_locked(w);
     if (error != 0) {
-        atomic_store(&w->is_attending, 0);
-        atomic_fetch_sub(&pool->attentive, 1);
+        lw__attention_withdraw(w);
         return lw__error_set(err, LW_ESYSTEM, error, "the system gives no thread for worker %u: %s",
                              w->runner.index, strerrordesc_np(error));
     }
     w->state = LW__WORKER_LIVE;
     pool->threads++;
-    if (pool->threads > pool->threads_peak)
-        pool->threads_peak = pool->threads;
+    if (pool->threads - pool->leaving > pool->threads_peak)
+        pool->threads_peak = pool->threads - pool->leaving;
     set_live_locked(pool, pool->live + 1);
     return LW_OK;
 }
@@ -130,10 +130,13 @@ int lw__crew_grow(lw_pool *pool, lw_error *err) {
 
 int lw__crew_man(lw_pool *pool) {
     lw__mutex_lock(&pool->mu);
+    bool may_grow = may_grow_locked(pool), must_wait = !may_grow && pool->leaving > 0;
     int rc = LW_PENDING;
-    if (pool->live == 0)
-        rc = may_grow_locked(pool) ? grow_locked(pool, NULL) : LW_ESTUCK;
+    if (pool->live == 0 && !must_wait)
+        rc = may_grow ? grow_locked(pool, NULL) : LW_ESTUCK;
     lw__mutex_unlock(&pool->mu);
+    if (must_wait)
+        sched_yield(); /* its place is free in a moment */
     return rc < 0 ? rc : LW_PENDING;
 }
 
@@ -143,15 +146,18 @@ int lw__crew_man(lw_pool *pool) {
 bool lw__crew_may_quit(struct lw__worker *w) {
     lw_pool *pool = w->runner.pool;
     lw__mutex_lock(&pool->mu);
-    bool may_quit = pool->live > pool->set.min_workers && lw__pool_stop_mode(pool) == LW__OPEN;
+    bool may_quit = pool->live > pool->set.min_workers && lw__pool_stop_mode(pool) == LW__OPEN
+                    && lw__lot_count(&pool->room) == 0; /* a full queue is what it is there for */
     if (may_quit)
         set_live_locked(pool, pool->live - 1);
     if (may_quit && pool->live == 0 && !lw__pool_is_drained(pool)) {
         set_live_locked(pool, 1); /* something came in before the bar fell */
         may_quit = false;
     }
-    if (may_quit)
+    if (may_quit) {
         w->state = LW__WORKER_LEAVING;
+        pool->leaving++;
+    }
     lw__mutex_unlock(&pool->mu);
     return may_quit;
 }
@@ -176,9 +182,12 @@ void lw__crew_leave(struct lw__worker *w) {
     lw__attention_withdraw(w);
     if (lw__pool_stop_mode(pool) != LW__OPEN)
         lw__attention_wake_all(pool); /* the others can go too */
+    LW__POINT("leave: still counted");
     lw__mutex_lock(&pool->mu);
     if (w->state == LW__WORKER_LIVE)
         set_live_locked(pool, pool->live - 1);
+    if (w->state == LW__WORKER_LEAVING)
+        pool->leaving--;
     w->state = LW__WORKER_FREE;
     pool->threads--;
     bool has_previous = remember_exit_locked(pool, &previous);
@@ -210,7 +219,9 @@ void lw__crew_write_off(struct lw__worker *w) {
     int rc = LW_OK;
     lw__batch_orphan(pool, &w->batch);
     lw__mutex_lock(&pool->mu);
-    if (w->state == LW__WORKER_LIVE) {
+    /* Unless it has come back in the meantime, and goes on. */
+    bool is_still_stuck = atomic_load(&w->runner.ctx.signal) & LW__SIGNAL_STUCK;
+    if (w->state == LW__WORKER_LIVE && is_still_stuck) {
         w->state = LW__WORKER_STUCK;
         set_live_locked(pool, pool->live - 1);
         rc = may_grow_locked(pool) ? grow_locked(pool, &err) : LW_EFULL;
@@ -229,11 +240,12 @@ void lw__crew_write_off(struct lw__worker *w) {
 bool lw__crew_take_back(struct lw__worker *w) {
     lw_pool *pool = w->runner.pool;
     lw__mutex_lock(&pool->mu);
-    bool may_stay = w->state == LW__WORKER_STUCK && pool->live < pool->set.max_workers;
-    if (may_stay) {
+    bool may_return = w->state == LW__WORKER_STUCK && pool->live < pool->set.max_workers;
+    if (may_return) {
         w->state = LW__WORKER_LIVE;
         set_live_locked(pool, pool->live + 1);
     }
+    bool may_stay = w->state == LW__WORKER_LIVE; /* also when it was not even written off yet */
     lw__mutex_unlock(&pool->mu);
     return may_stay;
 }
@@ -242,7 +254,10 @@ static void hand_back_reserve(struct lw__worker *w) {
     while (w->reserve_count > 0) {
         struct lw__ring_item item = w->reserve[w->reserve_head];
         w->reserve_head = (w->reserve_head + 1) % LW_POOL_RESERVE;
-        w->reserve_count--;
+        atomic_store(&w->reserved, --w->reserve_count);
+        atomic_fetch_add(&w->direct, 1);
+        atomic_fetch_add(&w->direct_settled, 1);
+        atomic_fetch_add(&w->not_run, 1);
         lw__pool_drop(w->runner.pool, item);
     }
 }

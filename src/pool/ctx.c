@@ -34,6 +34,7 @@ void lw__ctx_init(lw_ctx *ctx, lw_clock *clock, const _Atomic uint32_t *stop_mod
     ctx->clock = clock;
     ctx->stop_mode = stop_mode;
     ctx->is_alive = is_alive;
+    ctx->guard_ns = LW__NEVER;
     ctx->value = NULL;
     ctx->value_size = 0;
     lw__mutex_init(&ctx->mu);
@@ -51,9 +52,7 @@ void lw__ctx_free(lw_ctx *ctx) {
     lw__mutex_free(&ctx->mu);
 }
 
-/* ---- ending
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- ending ------------------------------------------------------------------------------- */
 
 /* A task's descriptor is an eventfd that the pool writes to; that of a caller's context is a
  * timerfd, which also knows the deadline by itself. */
@@ -114,16 +113,15 @@ void lw__ctx_unwatch(lw_ctx *ctx, struct lw__ctx_watch *watch) {
     lw__mutex_unlock(&ctx->mu);
 }
 
-/* ---- asking
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------------------------- */
 
 lw_reason lw_ctx_reason(lw_ctx *ctx) {
     if (!ctx)
         return LW_REASON_NONE;
     if (is_forked(ctx))
         return LW_REASON_FORKED;
-    uint64_t signal = atomic_load_explicit(&ctx->signal, memory_order_acquire);
+    /* In sequence, because sleepers ask after they have entered a lot: see lot.h. */
+    uint64_t signal = atomic_load_explicit(&ctx->signal, memory_order_seq_cst);
     if (!(signal & LW__SIGNAL_REASON) && is_own(ctx)) {
         /* Nobody watches the deadline of a caller's context: it is looked at when somebody asks. */
         uint64_t deadline = atomic_load_explicit(&ctx->deadline, memory_order_relaxed);
@@ -148,20 +146,35 @@ const char *lw_reason_name(lw_reason reason) {
     return (size_t)reason < sizeof names / sizeof *names ? names[reason] : "unknown";
 }
 
+/* Nanoseconds to the deadline. That of a task in a batch of short ones is noted by the monitor when
+ * it first sees the task; until then all of it is left. */
+static uint64_t left_ns(lw_ctx *ctx) {
+    uint64_t deadline = atomic_load_explicit(&ctx->deadline, memory_order_relaxed);
+    if (deadline == LW__NEVER)
+        return LW__NEVER;
+    if (deadline == 0)
+        return ctx->guard_ns;
+    uint64_t now = lw__now(ctx->clock);
+    return now < deadline ? deadline - now : 0;
+}
+
 int64_t lw_ctx_left_ms(lw_ctx *ctx) {
+    if (!ctx)
+        return -1;
     if (lw_ctx_done(ctx))
         return 0;
-    uint64_t deadline =
-        ctx ? atomic_load_explicit(&ctx->deadline, memory_order_relaxed) : LW__NEVER;
-    if (deadline == LW__NEVER)
-        return -1;
-    uint64_t now = lw__now(ctx->clock);
-    return now >= deadline ? 0 : (int64_t)((deadline - now + LW__NS_PER_MS - 1) / LW__NS_PER_MS);
+    uint64_t left = left_ns(ctx), signal = atomic_load(&ctx->signal);
+    if (left
+        == 0) /* whoever polls with this must find the context done: no waiting for the monitor */
+        lw__ctx_end(ctx, signal >> LW__SIGNAL_SHIFT, LW_REASON_TIMEOUT);
+    return left == LW__NEVER ? -1 : (int64_t)((left + LW__NS_PER_MS - 1) / LW__NS_PER_MS);
 }
 
 int lw_ctx_sleep(lw_ctx *ctx, int64_t ms) {
     if (!ctx || ms < 0)
         return LW_EINVAL;
+    if (is_forked(ctx))
+        return LW_ECANCELED;
     uint64_t wake_at = lw__deadline_in(ctx->clock, ms);
     uint64_t deadline = atomic_load_explicit(&ctx->deadline, memory_order_relaxed);
     uint64_t until = is_own(ctx) && deadline < wake_at ? deadline : wake_at;
@@ -193,6 +206,9 @@ static int open_fd(lw_ctx *ctx) {
 int lw_ctx_fd(lw_ctx *ctx) {
     if (!ctx)
         return LW_EINVAL;
+    if (is_forked(ctx))
+        return LW_EFORKED;
+    lw_ctx_done(ctx); /* notes a deadline that has passed: no timer knows those of a test clock */
     lw__mutex_lock(&ctx->mu);
     if (ctx->fd < 0)
         ctx->fd = open_fd(ctx);
@@ -210,8 +226,7 @@ const void *lw_ctx_value(lw_ctx *ctx, size_t *size) {
     return ctx && ctx->value_size > 0 ? ctx->value : NULL;
 }
 
-/* ---- a context of one's own
- * ------------------------------------------------------------------------------------ */
+/* ---- a context of one's own ----------------------------------------------------------------- */
 
 static int validate(const lw_ctx_options *o, lw_error *err) {
     if (o->struct_size != sizeof *o)
@@ -230,6 +245,8 @@ static int validate(const lw_ctx_options *o, lw_error *err) {
     if (o->value_size > 0 && !o->value)
         return lw__error_set(err, LW_EINVAL, 0, "value is NULL but value_size is %zu",
                              o->value_size);
+    if (o->allocator && !o->allocator->resize)
+        return lw__error_set(err, LW_EINVAL, 0, "allocator has no resize function");
     return LW_OK;
 }
 
@@ -267,7 +284,8 @@ int lw_ctx_open(lw_ctx **out, const lw_ctx_options *options, lw_error *err) {
 int lw_ctx_cancel(lw_ctx *ctx) {
     if (!ctx || !is_own(ctx))
         return LW_EINVAL;
-    lw__ctx_end(ctx, 0, LW_REASON_CANCELLED);
+    if (!lw_ctx_done(ctx)) /* asks: a deadline that has passed unseen came first */
+        lw__ctx_end(ctx, 0, LW_REASON_CANCELLED);
     return LW_OK;
 }
 

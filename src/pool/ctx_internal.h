@@ -37,6 +37,7 @@ struct lw_ctx {
     lw_clock *clock;
     const _Atomic uint32_t *stop_mode; /* of the pool; NULL: a caller's own context */
     const _Atomic uint32_t *is_alive;  /* 0 in a forked child */
+    uint64_t guard_ns;                 /* of a task: its timeout; LW__NEVER: none */
     /* the task's thread only */
     const void *value;
     size_t value_size;

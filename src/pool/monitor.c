@@ -51,9 +51,13 @@ static uint64_t guard(struct lw__runner *r, uint64_t now, bool *is_stuck) {
     uint64_t due = r->seen_at + r->pool->set.task_timeout_ns;
     if (now < due)
         return due;
-    lw__ctx_end(&r->ctx, r->seen_number, LW_REASON_TIMEOUT);
-    if (now < due + LW__STUCK_GRACE_NS)
-        return due + LW__STUCK_GRACE_NS;
+    if (r->overdue_number != r->seen_number) { /* however late this look is, it gets its grace */
+        r->overdue_number = r->seen_number;
+        r->overdue_at = now;
+        lw__ctx_end(&r->ctx, r->seen_number, LW_REASON_TIMEOUT);
+    }
+    if (now < r->overdue_at + LW__STUCK_GRACE_NS)
+        return r->overdue_at + LW__STUCK_GRACE_NS;
     *is_stuck = mark_stuck(r);
     return LW__NEVER;
 }
@@ -74,6 +78,7 @@ static void report_stuck(lw_pool *pool, const lw_pool_run_info *info) {
 static void relieve(struct lw__worker *w) {
     lw_pool *pool = w->runner.pool;
     bool has_orphans = lw__batch_orphan(pool, &w->batch);
+    LW__POINT("relieve: not revoked");
     lw__attention_revoke(w);
     if (has_orphans)
         lw__attention_wake_first(pool);
@@ -92,6 +97,7 @@ static uint64_t watch_worker(struct lw__worker *w, uint64_t now) {
     if (is_stuck) {
         lw_pool_run_info info;
         bool is_there = lw__runner_describe(r, now, &info);
+        LW__POINT("stuck: marked, not written off");
         lw__crew_write_off(w);
         if (is_there) {
             info.running_ms = (int64_t)((now - r->seen_at) / LW__NS_PER_MS);
@@ -140,6 +146,8 @@ static uint64_t watch_all(lw_pool *pool, uint64_t now, bool *is_anybody) {
         *is_anybody |= atomic_load(pool->is_guarded ? &w->is_up : &w->is_hurrying) != 0;
         next = earlier(next, watch_worker(w, now));
     }
+    if (lw__lot_count(&pool->room) > 0)
+        lw__pool_offer_room(pool, false);
     if (!pool->is_guarded)
         return next;
     next = earlier(next, watch_guests(pool, now));
@@ -167,13 +175,12 @@ static void go_away(lw_pool *pool) {
     atomic_store(&pool->is_monitor_away, 0);
 }
 
-static void sleep_until(lw_pool *pool, uint64_t next) {
-    struct lw__waiter me = {0};
-    lw__lot_enter(&pool->monitor_lot, &me);
+static void sleep_until(lw_pool *pool, struct lw__waiter *me, uint64_t next) {
+    LW__POINT("monitor: has looked, not asleep");
     if (must_end(pool))
-        lw__lot_leave(&pool->monitor_lot, &me);
+        lw__lot_leave(&pool->monitor_lot, me);
     else
-        lw__lot_wait(&pool->monitor_lot, &me, pool->set.clock, next);
+        lw__lot_wait(&pool->monitor_lot, me, pool->set.clock, next);
 }
 
 static void monitor_left(lw_pool *pool) {
@@ -188,16 +195,25 @@ static void monitor_left(lw_pool *pool) {
 static void *monitor_main(void *arg) {
     lw_pool *pool = arg;
     unsigned idle_looks = 0;
+    struct lw__runner self; /* calls from on_stuck count as calls from inside: they never wait */
+    lw__runner_init(&self, pool, LW__GUEST);
+    lw__runner_adopt_thread(&self);
     while (!must_end(pool)) {
         bool is_anybody;
+        struct lw__waiter me = {0};
+        lw__lot_enter(&pool->monitor_lot, &me); /* before it looks: else it might miss a rouse */
         uint64_t now = lw__now(pool->set.clock);
         uint64_t next = watch_all(pool, now, &is_anybody);
         idle_looks = is_anybody ? 0 : idle_looks + 1;
-        if (idle_looks > (pool->is_guarded ? 1 : LINGER_TICKS))
+        if (idle_looks > (pool->is_guarded ? 1 : LINGER_TICKS)) {
+            lw__lot_leave(&pool->monitor_lot, &me);
             go_away(pool);
-        else
-            sleep_until(pool, pool->is_guarded ? next : now + LW__TICK_NS);
+        } else {
+            sleep_until(pool, &me, pool->is_guarded ? next : now + LW__TICK_NS);
+        }
     }
+    lw__runner_release_thread();
+    lw__runner_free(&self);
     monitor_left(pool);
     return NULL;
 }

@@ -45,7 +45,7 @@ static int validate_numbers(const lw_pool_options *o, lw_error *err) {
         {"idle_ms", o->idle_ms, 1, LW_TIMEOUT_MS_MAX, true, true},
         {"submit_timeout_ms", o->submit_timeout_ms, 1, LW_TIMEOUT_MS_MAX, true, true},
         {"task_timeout_ms", o->task_timeout_ms, 1, LW_TIMEOUT_MS_MAX, false, true},
-        {"spin_us", o->spin_us, 1, LW_TIMEOUT_MS_MAX, false, true},
+        {"spin_percent", o->spin_percent, 1, 100, false, true},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (check_range(&ranges[i], err) < 0)
@@ -75,6 +75,10 @@ static int validate(const lw_pool_options *o, lw_error *err) {
         return lw__error_set(err, LW_EINVAL, 0, "allocator has no resize function");
     if (o->log && !o->log->write)
         return lw__error_set(err, LW_EINVAL, 0, "log has no write function");
+    if (o->log && (unsigned)o->log->level > LW_LOG_ERROR)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "level of log is %d, must be 0 or LW_LOG_DEBUG to LW_LOG_ERROR",
+                             (int)o->log->level);
     return validate_numbers(o, err);
 }
 
@@ -115,9 +119,9 @@ int lw__pool_settle_options(struct lw__pool_settings *set, const lw_pool_options
     set->idle_ns = choose_ns(o->idle_ms, DEFAULT_IDLE_MS);
     set->submit_timeout_ms = choose(o->submit_timeout_ms, -1, -1);
     set->task_timeout_ns = choose_ns(o->task_timeout_ms, -1);
-    set->spin_ns = o->spin_us > 0 ? o->spin_us * (int64_t)LW__NS_PER_US : o->spin_us;
-    if (set->spin_ns == 0 && usable_cores() == 1)
-        set->spin_ns = -1; /* whoever would bring the work cannot run meanwhile */
+    set->spin_percent = o->spin_percent;
+    if (set->spin_percent == 0 && usable_cores() == 1)
+        set->spin_percent = -1; /* whoever would bring the work cannot run meanwhile */
     set->overflow = o->overflow;
     set->on_drop = o->on_drop;
     set->on_stuck = o->on_stuck;
@@ -125,5 +129,7 @@ int lw__pool_settle_options(struct lw__pool_settings *set, const lw_pool_options
     set->log = o->log ? *o->log : (lw_log){0};
     set->clock = o->clock ? o->clock : lw__clock_system();
     set->allocator = o->allocator ? *o->allocator : *lw__allocator_default();
+    if (!set->clock->is_real)
+        set->spin_percent = -1; /* on a clock that stands still a spin would never end */
     return LW_OK;
 }

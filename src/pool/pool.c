@@ -52,6 +52,8 @@ static void init(lw_pool *pool) {
     lw__slab_init(&pool->records, &pool->set.allocator, sizeof(struct lw__record),
                   (uint32_t)(limit < LW__SLAB_LIMIT_MAX ? limit : LW__SLAB_LIMIT_MAX),
                   "queue_limit");
+    /* Each pool counts from elsewhere, so that the ticket of another one finds nothing here. */
+    pool->records.generation = (uint32_t)((uintptr_t)pool / LW__CACHE_LINE * UINT32_C(2654435761));
     pool->is_guarded = pool->set.task_timeout_ns != LW__NEVER;
     pool->has_barrier = lw__barrier_prepare();
     pool->can_hurry = pool->has_barrier && pool->set.clock->is_real;
@@ -120,7 +122,7 @@ int lw_pool_open(lw_pool **out, const lw_pool_options *options, lw_error *err) {
     init(pool);
     rc = build(pool, err);
     if (rc < 0) {
-        if (pool->is_alive && pool->ring.items)
+        if (pool->is_alive && pool->ring.cells)
             lw_pool_close(pool);
         else
             lw__pool_free(pool);

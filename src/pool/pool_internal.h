@@ -7,6 +7,7 @@
  *     call.c      a task whose submitter waits for its end
  *     attention.c who has to be woken, and when nobody has (the hot path's one clever idea)
  *     worker.c    the way through: take, run, settle, look for more, sleep
+ *     hot.h       the inline functions on the way of every short task
  *     batch.c     what a worker has taken and not begun
  *     spin.c      looking for work a little longer before sleeping
  *     runner.c    one task's run: what workers and caller-run tasks have in common
@@ -26,10 +27,10 @@
 #include "base/histogram.h"
 #include "base/lot.h"
 #include "base/mutex.h"
+#include "base/points.h"
 #include "base/ring.h"
 #include "base/slab.h"
 #include "pool/ctx_internal.h"
-#include "pool/points.h"
 
 #include <legwork/pool.h>
 #include <pthread.h>
@@ -37,26 +38,24 @@
 #define LW__LIKELY(x) __builtin_expect(!!(x), 1)
 #define LW__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* ---- limits and measured constants
- * ------------------------------------------------------------------------------ */
+/* ---- limits and measured constants ---------------------------------------------------------- */
 
-#define LW__BATCH_MAX 32       /* tasks that a worker takes at once, if they are short */
+#define LW__BATCH_MAX 64       /* tasks that a worker takes at once, if they are short */
 #define LW__NESTED_MAX 16      /* tasks run inside each other in one thread */
 #define LW__SHORT_TASK_NS 2000 /* below this on average a worker hurries: see attention.c */
 #define LW__BATCH_NS 8000      /* a batch is about this long at most */
-#define LW__MEAN_CLIP_NS \
-    16000 /* one slow task among short ones moves the mean by 2 µs, not by seconds */
-#define LW__WAKE_WORTH_NS \
-    50000 /* a backlog of this much work per busy worker is worth waking another */
-#define LW__ROOM_WORTH_NS \
-    20000 /* blocked submitters are released when this much work's room is free */
+/* one slow task among short ones moves the mean by 2 µs, not by seconds */
+#define LW__MEAN_CLIP_NS 16000
+/* a backlog of this much work per busy worker is worth waking another */
+#define LW__WAKE_WORTH_NS 50000
+/* blocked submitters are released when this much work's room is free */
+#define LW__ROOM_WORTH_NS 500000
 #define LW__TICK_NS (2 * LW__NS_PER_MS) /* how often the monitor looks at hurrying workers */
 #define LW__HURRY_STREAK 8              /* batches without sleep before a worker may hurry */
-#define LW__STUCK_GRACE_NS \
-    (2 * LW__NS_PER_MS) /* from the end of the guard timeout to being declared stuck */
+/* from the end of the guard timeout to being declared stuck */
+#define LW__STUCK_GRACE_NS (2 * LW__NS_PER_MS)
 
-/* ---- one running task
- * ------------------------------------------------------------------------------------------- */
+/* ---- one running task ----------------------------------------------------------------------- */
 
 #define LW__GUEST UINT32_MAX /* the index of a runner that is no worker */
 
@@ -73,17 +72,18 @@ struct lw__runner {
         started; /* 0: within a batch of short ones, so the monitor notes when it first sees it */
     /* the running thread only */
     uint64_t number;          /* of the present task */
+    void *call;               /* the lw_pool_run that it belongs to, if any */
     struct lw__runner *outer; /* around this one in the same thread; see runner.c */
     /* monitor only */
     uint64_t seen_number;
     uint64_t seen_at;
+    uint64_t overdue_number; /* its context was ended … */
+    uint64_t overdue_at;     /* … then */
     /* guarded by pool->mu */
     struct lw__runner *next_guest, *previous_guest;
 };
 
-/* ---- a batch
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- a batch ------------------------------------------------------------------------------ */
 
 /* Tasks that a worker has taken and not begun. While it is inside a task that turns out to be slow
  * the monitor makes them orphans, which any worker may take. */
@@ -95,9 +95,7 @@ struct lw__batch {
     struct lw__ring_item items[LW__BATCH_MAX];
 };
 
-/* ---- a worker
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- a worker ----------------------------------------------------------------------------- */
 
 enum lw__worker_state {
     LW__WORKER_FREE,    /* no thread */
@@ -115,10 +113,12 @@ struct lw__worker {
     struct lw__record *record; /* of the present task */
     uint32_t mean_ns;          /* of a task, lately */
     uint32_t batch_count;      /* for sampling */
-    uint32_t lull;       /* breaths to take before looking again, so that several tasks gather */
-    uint32_t streak;     /* batches since it last slept */
-    uint64_t idle_since; /* when it last ran out of work; 0: it has not */
-    uint64_t gap_ns;     /* how long it is out of work, lately */
+    uint32_t lull;             /* breaths between batches; see spin.c */
+    uint32_t streak;           /* batches since it last slept */
+    uint64_t idle_since;       /* when it last ran out of work; 0: it has not */
+    uint64_t gap_ns;           /* how long it is out of work, lately */
+    bool has_just_woken;
+    bool has_run;                  /* a task, since its thread has started */
     struct lw__ring_item *reserve; /* LW_POOL_RESERVE cells, made at the first use */
     uint32_t reserve_head, reserve_count;
     uint64_t settled_here; /* run or dropped: the next value of `settled` */
@@ -128,19 +128,19 @@ struct lw__worker {
     struct lw__batch batch;
     /* atomic, written by the worker, read by anybody */
     _Alignas(LW__CACHE_LINE) _Atomic uint64_t
-        settled;                   /* of what came through the ring: run or dropped */
-    _Atomic uint64_t dropped;      /* of these, dropped */
-    _Atomic uint64_t run_directly; /* never was in the ring: from the reserve */
-    _Atomic uint32_t is_attending; /* counts in pool->attentive */
-    _Atomic uint32_t is_hurrying;  /* tasks are short: batches, and attentive while running */
-    _Atomic uint32_t is_up;        /* neither asleep nor looking for work for long */
+        settled;                             /* of what came through the ring: run or dropped */
+    _Atomic uint64_t not_run;                /* of all settled here, dropped, or cancelled before */
+    _Atomic uint32_t reserved;               /* reserve_count, for those who look */
+    _Atomic uint64_t direct, direct_settled; /* taken from the reserve past the ring; ended */
+    _Atomic uint32_t is_attending;           /* counts in pool->attentive */
+    _Atomic uint32_t is_hurrying; /* tasks are short: batches, and attentive while running */
+    _Atomic uint32_t is_up;       /* neither asleep nor looking for work for long */
     struct lw__histogram queue_wait;
     struct lw__histogram run_time;
     struct lw__waiter waiter;
 };
 
-/* ---- a task with a context or a ticket
- * --------------------------------------------------------------------------- */
+/* ---- a task with a context or a ticket ------------------------------------------------------ */
 
 enum lw__record_state { LW__RECORD_QUEUED, LW__RECORD_RUNNING, LW__RECORD_CANCELLED };
 
@@ -156,9 +156,7 @@ struct lw__record {
     unsigned char value[LW_CTX_VALUE_MAX];
 };
 
-/* ---- the pool
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- the pool ----------------------------------------------------------------------------- */
 
 /* Values of stop_mode: how far a stop has gone. They only grow. */
 enum { LW__OPEN = 0, LW__DRAINING = 1, LW__DROPPING = 2 };
@@ -171,7 +169,7 @@ struct lw__pool_settings {
     uint64_t idle_ns;          /* LW__NEVER: extra workers stay */
     int64_t submit_timeout_ms; /* -1: for ever */
     uint64_t task_timeout_ns;  /* LW__NEVER: no guard */
-    int64_t spin_ns;           /* -1: none, 0: adaptive */
+    int spin_percent;          /* -1: none, 0: adaptive */
     lw_overflow overflow;
     void (*on_drop)(void *arg);
     void (*on_stuck)(void *user, const lw_pool_run_info *task);
@@ -208,7 +206,7 @@ struct lw_pool {
     /* the idle worker that spins, one at a time */
     _Alignas(LW__CACHE_LINE) _Atomic uint32_t has_spinner;
     _Atomic uint32_t has_room_spinner; /* a submitter that waits for room, likewise */
-    int64_t spin_credit_ns;            /* spinner only */
+    uint64_t spin_credit_ns;           /* spinner only */
     uint64_t spin_credit_at;
 
     /* one task at a time whose wait in the queue is measured */
@@ -218,10 +216,11 @@ struct lw_pool {
     /* atomic, slow paths */
     _Alignas(LW__CACHE_LINE) _Atomic uint64_t
         settled_elsewhere; /* dropped from the ring by no worker */
-    _Atomic uint64_t run_by_guests;
+    _Atomic uint64_t begun_by_guests, run_by_guests;
+    _Atomic uint32_t shells;         /* cancelled tasks of which the record is still queued */
+    _Atomic uint64_t room_turn_ends; /* until then the next submitter is not woken; see submit.c */
     _Atomic uint64_t refused;
-    _Atomic uint64_t
-        cancelled; /* dropped while queued; their empty shell counts as settled later */
+    _Atomic uint64_t dropped; /* handed back to their owners */
     _Atomic uint64_t stuck;
     _Atomic uint64_t wakes;
     _Atomic uint32_t slow_callers; /* inside a submit that could not just push */
@@ -231,7 +230,8 @@ struct lw_pool {
     /* guarded by mu */
     struct lw__worker **workers; /* max_workers + stuck_max places, filled as needed */
     uint32_t worker_slots;       /* places that have ever been filled */
-    uint32_t threads;            /* live and stuck */
+    uint32_t threads;            /* live, stuck and leaving */
+    uint32_t leaving;            /* of these, have quit and are on their way out */
     uint32_t live;               /* threads that take tasks */
     uint32_t threads_peak;
     struct lw__runner *guests;
@@ -269,16 +269,12 @@ static inline bool lw__pool_is_drained(lw_pool *pool) {
            && atomic_load_explicit(&pool->orphans, memory_order_seq_cst) == 0;
 }
 
-/* ---- options.c
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- options.c ---------------------------------------------------------------------------- */
 
 int lw__pool_settle_options(struct lw__pool_settings *set, const lw_pool_options *options,
                             lw_error *err);
 
-/* ---- attention.c
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- attention.c -------------------------------------------------------------------------- */
 
 /* After a push: wakes a worker if nobody would look otherwise. Inline, because every submit pays
  * for it. */
@@ -292,47 +288,49 @@ static inline bool lw__attention_is_missing(lw_pool *pool) {
 void lw__attention_give(struct lw__worker *w); /* "I will look at the queue" */
 void lw__attention_withdraw(
     struct lw__worker *w); /* "I might not, for a while": passes the duty on */
-void lw__attention_revoke(struct lw__worker *w);    /* the monitor: "you have not, for a while" */
-void lw__attention_reinforce(struct lw__worker *w); /* wakes another if the backlog is worth it */
-bool lw__attention_sleep(struct lw__worker *w, uint64_t deadline); /* false: the time ran out */
+void lw__attention_revoke(struct lw__worker *w); /* the monitor: "you have not, for a while" */
+void lw__attention_reinforce(struct lw__worker *w, uint32_t taken); /* a backlog wakes another */
+bool lw__attention_sleep(struct lw__worker *w, uint64_t deadline);  /* false: the time ran out */
 void lw__attention_wake_all(lw_pool *pool);
 
-/* ---- submit.c
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- submit.c ----------------------------------------------------------------------------- */
 
-/* Hands an accepted task that will not run back to its owner. */
+/* Hands the argument of an accepted task that will not run back to its owner. */
+void lw__pool_hand_back(lw_pool *pool, void *arg);
+
+/* The same for an item of the ring, whatever it is. */
 void lw__pool_drop(lw_pool *pool, struct lw__ring_item item);
 
-/* Lets blocked submitters go on if enough room is free; called by workers after taking. */
-void lw__pool_offer_room(lw_pool *pool);
+/* Lets blocked submitters go on if enough room is free: by workers after taking, and by the monitor
+ * if they hurry, because then not at every take. */
+void lw__pool_offer_room(lw_pool *pool, bool is_hurrying);
 
 /* Submits an lw_pool_run. */
 int lw__pool_submit_call(lw_pool *pool, void *call);
 
-/* ---- call.c
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- call.c ------------------------------------------------------------------------------- */
 
 /* The function of ring items that belong to an lw_pool_run, and what to do instead of running one.
  */
 void lw__pool_run_call(lw_ctx *ctx, void *call);
 void lw__pool_drop_call(void *call);
+void lw__pool_end_call(struct lw__runner *runner); /* if the present task is one */
 
-/* ---- runner.c
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- runner.c ----------------------------------------------------------------------------- */
 
 void lw__runner_init(struct lw__runner *r, lw_pool *pool, uint32_t index);
 void lw__runner_free(struct lw__runner *r);
 
-/* Between these two the task runs. begin: false when the pool drops instead, and the task must not
- * start. */
-bool lw__runner_begin(struct lw__runner *r, lw_pool_fn fn, void *arg, uint64_t started);
-uint64_t lw__runner_end(struct lw__runner *r); /* returns the last signal, for LW__SIGNAL_STUCK */
+/* lw__runner_begin and lw__runner_end, between which a task runs, are in hot.h. This is the rest of
+ * a begin in a pool that stops; false: it drops, and the task must not start. */
+bool lw__runner_begin_late(struct lw__runner *r);
 
 /* Says that the calling thread runs tasks of this runner. */
 void lw__runner_adopt_thread(struct lw__runner *r);
+
+/* A thread of the pool's own ends: what its thread-specific destructors call is no longer inside.
+ */
+void lw__runner_release_thread(void);
 
 /* Runs a task in the calling thread, as a guest of the pool. LW_OK, or LW_ESTOPPING: it was not
  * run. */
@@ -352,9 +350,7 @@ void lw__runner_end_all(lw_pool *pool, lw_reason reason);
 /* What a runner runs. False: nothing. */
 bool lw__runner_describe(struct lw__runner *r, uint64_t now, lw_pool_run_info *info);
 
-/* ---- crew.c
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- crew.c ------------------------------------------------------------------------------- */
 
 /* Starts one more worker if the limits allow. LW_OK, LW_EFULL: the limits do not, LW_ENOMEM,
  * LW_ESYSTEM. */
@@ -380,9 +376,7 @@ void lw__crew_free_places(lw_pool *pool);
 /* Starts a thread that takes no signals of the host's. Returns an errno, 0 for success. */
 int lw__crew_start_thread(pthread_t *thread, void *(*run)(void *), void *arg, const char *name);
 
-/* ---- worker.c
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- worker.c ----------------------------------------------------------------------------- */
 
 void *lw__worker_main(void *worker);
 
@@ -390,45 +384,45 @@ void *lw__worker_main(void *worker);
  * memory. */
 bool lw__worker_reserve(struct lw__worker *w, struct lw__ring_item item);
 
-/* ---- spin.c
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- spin.c ------------------------------------------------------------------------------- */
 
 /* Looks for work for a while; true: there is some. */
 bool lw__spin_for_work(struct lw__worker *w);
 
-/* Tells how long the worker was out of work, for the next time. */
+/* A breath between two batches, so that several tasks gather. */
+void lw__spin_lull(struct lw__worker *w);
+void lw__spin_tune_lull(struct lw__worker *w, uint32_t found, uint32_t max);
+
+/* Work was found: notes how long the worker was out of it, for the next time. */
 void lw__spin_learn(struct lw__worker *w);
 
-/* ---- batch.c
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- batch.c ------------------------------------------------------------------------------ */
 
 void lw__batch_init(struct lw__batch *batch);
 void lw__batch_free(struct lw__batch *batch);
 void lw__batch_start(struct lw__batch *batch,
                      uint32_t count); /* the owner: items[0..count) are there */
-bool lw__batch_claim(struct lw__batch *batch,
-                     struct lw__ring_item *item); /* the owner: the next one */
+bool lw__batch_claim_again(struct lw__batch *batch, uint32_t index); /* the slow half of it */
 bool lw__batch_orphan(
     lw_pool *pool, struct lw__batch *batch); /* the monitor: what has not begun; true: something */
+
+/* For a place without a thread: moves the oldest task of the ring there, where the thread that is
+ * about to start finds it first, but any other may take it. So a submitter that has made the crew
+ * grow has also made room for its own task. */
+void lw__batch_shelter(lw_pool *pool, struct lw__batch *batch);
 
 /* Takes up to max orphans of the pool, one's own first; `own` may be NULL. */
 uint32_t lw__batch_adopt(lw_pool *pool, struct lw__batch *own, struct lw__ring_item *items,
                          uint32_t max);
 
-/* ---- monitor.c
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- monitor.c ---------------------------------------------------------------------------- */
 
 bool lw__monitor_start(lw_pool *pool);
 void lw__monitor_call(lw_pool *pool);  /* wakes it if it is away */
 void lw__monitor_rouse(lw_pool *pool); /* lets it look now, whatever it waits for */
 void lw__monitor_stop(lw_pool *pool);  /* asks it to end, and joins it unless it is the caller */
 
-/* ---- record.c
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- record.c ----------------------------------------------------------------------------- */
 
 /* The function of ring items whose arg is a record. Never called. */
 void lw__record_tag(lw_ctx *ctx, void *record);
@@ -440,18 +434,20 @@ void lw__record_free(lw_pool *pool, struct lw__record *record);
 bool lw__record_drop(lw_pool *pool, struct lw__record *record,
                      void **arg); /* false: it was dropped before */
 
-/* ---- stop.c
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- stop.c ------------------------------------------------------------------------------- */
+
+/* So many tasks of the ring have been settled, by no worker. */
+void lw__pool_settle_elsewhere(lw_pool *pool, uint32_t count);
+
+/* Whether a worker that finds nothing to do may end. */
+bool lw__pool_may_end(lw_pool *pool);
 
 /* Wakes callers of wait_idle and stop if what they wait for may be true. */
 void lw__pool_announce_quiet(lw_pool *pool);
 void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode);
 bool lw__pool_has_ended_locked(lw_pool *pool);
 
-/* ---- pool.c
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- pool.c ------------------------------------------------------------------------------- */
 
 /* Frees everything, when no thread is left. */
 void lw__pool_free(lw_pool *pool);

@@ -41,12 +41,15 @@ void lw__record_free(lw_pool *pool, struct lw__record *record) {
  * number in the signal. */
 bool lw__record_start(struct lw__record *record, struct lw__runner *runner) {
     lw_pool *pool = runner->pool;
+    LW__POINT("record: begun, not started");
     lw__mutex_lock(&pool->records_mu);
     bool is_cancelled = record->state == LW__RECORD_CANCELLED;
     if (!is_cancelled) {
         record->state = LW__RECORD_RUNNING;
         record->runner = runner;
         record->number = runner->number;
+    } else {
+        atomic_fetch_sub(&pool->shells, 1);
     }
     lw__mutex_unlock(&pool->records_mu);
     runner->ctx.value = record->value;
@@ -58,6 +61,8 @@ bool lw__record_drop(lw_pool *pool, struct lw__record *record, void **arg) {
     lw__mutex_lock(&pool->records_mu);
     bool is_first = record->state != LW__RECORD_CANCELLED;
     *arg = record->arg;
+    if (!is_first)
+        atomic_fetch_sub(&pool->shells, 1);
     lw__slab_give(&pool->records, record);
     lw__mutex_unlock(&pool->records_mu);
     return is_first;
@@ -75,6 +80,7 @@ int lw_pool_cancel(lw_pool *pool, lw_ticket ticket) {
     if (record && record->state == LW__RECORD_QUEUED) {
         /* Its shell stays in the ring until a worker comes by and frees it. */
         record->state = LW__RECORD_CANCELLED;
+        atomic_fetch_add(&pool->shells, 1);
         arg = record->arg;
         rc = LW_OK;
     } else if (record && record->state == LW__RECORD_RUNNING) {
@@ -82,10 +88,7 @@ int lw_pool_cancel(lw_pool *pool, lw_ticket ticket) {
         rc = LW_PENDING;
     }
     lw__mutex_unlock(&pool->records_mu);
-    if (rc == LW_OK) {
-        atomic_fetch_add(&pool->cancelled, 1);
-        if (pool->set.on_drop)
-            pool->set.on_drop(arg);
-    }
+    if (rc == LW_OK)
+        lw__pool_hand_back(pool, arg);
     return rc;
 }

@@ -1,11 +1,12 @@
 /* One task's run: what workers, and submitting threads that run a task themselves, have in common.
  */
-#include "pool/pool_internal.h"
+#include "pool/hot.h"
 
 #include "base/futex.h"
 
 void lw__runner_init(struct lw__runner *r, lw_pool *pool, uint32_t index) {
     lw__ctx_init(&r->ctx, pool->set.clock, &pool->stop_mode, pool->is_alive);
+    r->ctx.guard_ns = pool->set.task_timeout_ns;
     r->pool = pool;
     r->index = index;
     atomic_init(&r->fn, NULL);
@@ -14,53 +15,15 @@ void lw__runner_init(struct lw__runner *r, lw_pool *pool, uint32_t index) {
     r->number = 0;
     r->seen_number = 0;
     r->seen_at = 0;
+    r->overdue_number = 0;
+    r->overdue_at = 0;
+    r->call = NULL;
     r->outer = NULL;
     r->next_guest = r->previous_guest = NULL;
 }
 
 void lw__runner_free(struct lw__runner *r) {
     lw__ctx_free(&r->ctx);
-}
-
-/* The order matters to three readers. lw_pool_running wants fn and arg to belong to the number:
- * they are written while the signal says idle. A dropping stop wants that a task either shows in
- * the signal or sees the stop: it passes lw__barrier_everywhere between setting the mode and
- * reading the signals, and so this side needs no fence. The monitor wants `started` before the
- * number. */
-bool lw__runner_begin(struct lw__runner *r, lw_pool_fn fn, void *arg, uint64_t started) {
-    lw_pool *pool = r->pool;
-    uint64_t number = ++r->number;
-    atomic_store_explicit(&r->fn, fn, memory_order_release);
-    atomic_store_explicit(&r->arg, arg, memory_order_release);
-    atomic_store_explicit(&r->started, started, memory_order_release);
-    if (pool->is_guarded)
-        atomic_store_explicit(&r->ctx.deadline, started ? started + pool->set.task_timeout_ns : 0,
-                              memory_order_relaxed);
-    uint64_t reason = atomic_load_explicit(&pool->birth_reason, memory_order_relaxed);
-    uint64_t signal = number << LW__SIGNAL_SHIFT | reason;
-    if (LW__LIKELY(pool->has_barrier))
-        atomic_store_explicit(&r->ctx.signal, signal, memory_order_release);
-    else
-        atomic_store_explicit(&r->ctx.signal, signal, memory_order_seq_cst);
-    lw__barrier_light();
-    LW__POINT("begin: shown, stop not looked at");
-    if (LW__LIKELY(atomic_load_explicit(&pool->stop_mode, memory_order_seq_cst) != LW__DROPPING))
-        return true;
-    lw__runner_end(r);
-    return false;
-}
-
-/* Where there is a guard the monitor may be declaring this task stuck just now: the exchange
- * decides which of the two was first. */
-uint64_t lw__runner_end(struct lw__runner *r) {
-    uint64_t idle = r->number << LW__SIGNAL_SHIFT | LW__SIGNAL_IDLE, last = 0;
-    if (r->pool->is_guarded)
-        last = atomic_exchange(&r->ctx.signal, idle);
-    else
-        atomic_store_explicit(&r->ctx.signal, idle, memory_order_release);
-    if (LW__UNLIKELY(atomic_load_explicit(&r->ctx.has_fd_out, memory_order_relaxed)))
-        lw__ctx_recall_fd(&r->ctx);
-    return last;
 }
 
 /* ---- who is who --------------------------------------------------------------------------------
@@ -73,6 +36,10 @@ static _Thread_local struct lw__runner *innermost;
 void lw__runner_adopt_thread(struct lw__runner *r) {
     r->outer = innermost;
     innermost = r;
+}
+
+void lw__runner_release_thread(void) {
+    innermost = NULL;
 }
 
 struct lw__worker *lw__runner_current(lw_pool *pool, uint32_t *nested) {
@@ -91,12 +58,7 @@ struct lw__worker *lw__runner_current(lw_pool *pool, uint32_t *nested) {
 bool lw__runner_is_inside(lw_pool *pool) {
     uint32_t nested;
     lw__runner_current(pool, &nested);
-    if (nested > 0)
-        return true;
-    lw__mutex_lock(&pool->mu);
-    bool is_monitor = pool->is_monitor_running && pthread_equal(pool->monitor, pthread_self());
-    lw__mutex_unlock(&pool->mu);
-    return is_monitor;
+    return nested > 0;
 }
 
 /* ---- guests ------------------------------------------------------------------------------------
@@ -107,6 +69,7 @@ struct guest {
     lw_pool_fn fn;
     void *arg;
     struct lw__record *record;
+    bool has_run;
 };
 
 static void register_guest(struct lw__runner *r) {
@@ -140,7 +103,14 @@ static void unregister_guest(struct lw__runner *r) {
 /* Also the clean-up handler, when the task ends its thread. */
 static void finish_guest(void *arg) {
     struct guest *g = arg;
+    if (!lw__pool_is_alive(g->runner.pool)) { /* a forked child: the rest is the parent's */
+        innermost = g->runner.outer;
+        return;
+    }
+    lw__pool_end_call(&g->runner);
     lw__runner_end(&g->runner);
+    if (g->has_run)
+        atomic_fetch_add(&g->runner.pool->run_by_guests, 1);
     if (g->record)
         lw__record_free(g->runner.pool, g->record);
     unregister_guest(&g->runner);
@@ -155,8 +125,9 @@ static int run_guest(struct guest *g) {
     }
     if (pool->is_guarded)
         lw__monitor_call(pool);
-    atomic_fetch_add(&pool->run_by_guests, 1);
-    if (!g->record || lw__record_start(g->record, &g->runner))
+    atomic_fetch_add(&pool->begun_by_guests, 1);
+    g->has_run = !g->record || lw__record_start(g->record, &g->runner);
+    if (g->has_run)
         g->fn(&g->runner.ctx, g->arg);
     return LW_OK;
 }
@@ -179,6 +150,18 @@ int lw__runner_run_as_guest(lw_pool *pool, struct lw__ring_item item) {
     lw__runner_init(&guest.runner, pool, LW__GUEST);
     register_guest(&guest.runner);
     return run_guest_and_clean_up(&guest);
+}
+
+bool lw__runner_begin_late(struct lw__runner *r) {
+    lw_pool *pool = r->pool;
+    if (lw__pool_stop_mode(pool) == LW__DROPPING) {
+        lw__runner_end(r);
+        return false;
+    }
+    uint32_t reason = atomic_load(&pool->birth_reason);
+    if (reason != LW_REASON_NONE)
+        lw__ctx_end(&r->ctx, r->number, (lw_reason)reason);
+    return true;
 }
 
 /* ---- all of them -------------------------------------------------------------------------------

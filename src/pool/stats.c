@@ -15,14 +15,16 @@ static lw_latency latency_of(const struct lw__histogram_snapshot *s) {
 }
 
 struct sums {
-    uint64_t settled, dropped, run_directly;
+    uint64_t run, direct, reserved;
     struct lw__histogram_snapshot queue_wait, run_time;
 };
 
 static void add_worker_locked(struct sums *sums, lw_pool_stats *stats, struct lw__worker *w) {
-    sums->settled += atomic_load(&w->settled);
-    sums->dropped += atomic_load(&w->dropped);
-    sums->run_directly += atomic_load(&w->run_directly);
+    uint64_t not_run = atomic_load(&w->not_run);
+    uint64_t settled = atomic_load(&w->settled) + atomic_load(&w->direct_settled);
+    sums->run += settled > not_run ? settled - not_run : 0; /* settled is published now and then */
+    sums->direct += atomic_load(&w->direct);
+    sums->reserved += atomic_load(&w->reserved);
     lw__histogram_merge(&sums->queue_wait, &w->queue_wait);
     lw__histogram_merge(&sums->run_time, &w->run_time);
     stats->stuck_now += w->state == LW__WORKER_STUCK;
@@ -39,17 +41,21 @@ int lw_pool_get_stats(lw_pool *pool, lw_pool_stats *stats) {
     lw__mutex_lock(&pool->mu);
     for (uint32_t i = 0; i < pool->worker_slots; i++)
         add_worker_locked(&sums, stats, pool->workers[i]);
-    stats->workers = pool->threads;
+    for (struct lw__runner *r = pool->guests; r; r = r->next_guest)
+        stats->stuck_now += (atomic_load(&r->ctx.signal) & LW__SIGNAL_STUCK) != 0;
+    stats->workers = pool->threads - pool->leaving;
     stats->workers_peak = pool->threads_peak;
     lw__mutex_unlock(&pool->mu);
-    uint64_t elsewhere = atomic_load(&pool->settled_elsewhere);
-    uint64_t outside = atomic_load(&pool->run_by_guests) + sums.run_directly;
     stats->running += atomic_load(&pool->guest_count);
-    stats->queued = lw__ring_depth(&pool->ring) + atomic_load(&pool->orphans);
-    stats->submitted = lw__ring_accepted(&pool->ring) + outside;
-    /* A cancelled task counts as dropped at once, and again when a worker finds its shell. */
-    stats->dropped = sums.dropped + elsewhere;
-    stats->run = sums.settled - sums.dropped + outside;
+    stats->run = sums.run + atomic_load(&pool->run_by_guests);
+    uint64_t shells = atomic_load(&pool->shells); /* counted as dropped already */
+    uint64_t depth = lw__ring_depth(&pool->ring); /* its two ends may be of two moments */
+    uint64_t queued = depth < pool->ring.limit ? depth : pool->ring.limit;
+    queued += atomic_load(&pool->orphans) + sums.reserved;
+    stats->queued = queued > shells ? queued - shells : 0;
+    stats->submitted = lw__ring_accepted(&pool->ring) + sums.direct + sums.reserved
+                       + atomic_load(&pool->begun_by_guests);
+    stats->dropped = atomic_load(&pool->dropped);
     stats->refused = atomic_load(&pool->refused);
     stats->stuck = atomic_load(&pool->stuck);
     stats->wakes = atomic_load(&pool->wakes);

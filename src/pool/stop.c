@@ -33,6 +33,7 @@ static bool await(lw_pool *pool, bool (*is_reached)(lw_pool *), uint64_t deadlin
     while (!is_reached(pool)) {
         struct lw__waiter me = {0};
         lw__lot_enter(&pool->quiet, &me);
+        LW__POINT("quiet: announced, not looked");
         if (is_reached(pool))
             return lw__lot_leave(&pool->quiet, &me), true;
         if (!lw__lot_wait(&pool->quiet, &me, pool->set.clock, deadline))
@@ -57,6 +58,25 @@ int lw_pool_wait_idle(lw_pool *pool, int64_t timeout_ms) {
     return await(pool, is_idle, deadline) ? LW_OK : LW_ETIMEDOUT;
 }
 
+/* It may have been the last that workers and callers of wait_idle waited for. */
+void lw__pool_settle_elsewhere(lw_pool *pool, uint32_t count) {
+    atomic_fetch_add(&pool->settled_elsewhere, count);
+    lw__pool_announce_quiet(pool);
+    if (lw__pool_stop_mode(pool) != LW__OPEN)
+        lw__attention_wake_all(pool);
+}
+
+/* What a worker may end for. In a drain everything must have ended, not just been taken: a task
+ * that runs may wait for one that is still in its worker's own batch, and somebody must be there to
+ * run it. */
+bool lw__pool_may_end(lw_pool *pool) {
+    switch (lw__pool_stop_mode(pool)) {
+    case LW__OPEN: return false;
+    case LW__DRAINING: return settled(pool) == lw__ring_accepted(&pool->ring);
+    default: return lw__pool_is_drained(pool);
+    }
+}
+
 /* ---- stop --------------------------------------------------------------------------------------
  */
 
@@ -72,9 +92,31 @@ static bool has_ended(lw_pool *pool) {
     return has;
 }
 
+/* Whether no task runs nor will: what is left are threads on their way out. */
+static bool has_only_to_leave(lw_pool *pool) {
+    if (lw__pool_stop_mode(pool) != LW__DROPPING)
+        return is_idle(pool);
+    bool is_any_running = atomic_load(&pool->guest_count) > 0;
+    lw__mutex_lock(&pool->mu);
+    for (uint32_t i = 0; i < pool->worker_slots; i++)
+        is_any_running |= !(atomic_load(&pool->workers[i]->runner.ctx.signal) & LW__SIGNAL_IDLE);
+    lw__mutex_unlock(&pool->mu);
+    return !is_any_running;
+}
+
+/* What workers have taken and not begun counts as queued too. False: there was nothing. */
+static bool recall_batches(lw_pool *pool) {
+    bool is_any = false;
+    lw__mutex_lock(&pool->mu);
+    for (uint32_t i = 0; i < pool->worker_slots; i++)
+        is_any |= lw__batch_orphan(pool, &pool->workers[i]->batch);
+    lw__mutex_unlock(&pool->mu);
+    return is_any;
+}
+
 /* Until the ring is empty: a submitter that was accepted before the bar fell may still be putting
  * its task. Workers that are in between help, since whatever they take now they drop too. */
-static void drop_backlog(lw_pool *pool) {
+static void drop_queued(lw_pool *pool) {
     struct lw__ring_item items[LW__BATCH_MAX];
     while (!lw__pool_is_drained(pool)) {
         uint64_t position;
@@ -83,24 +125,36 @@ static void drop_backlog(lw_pool *pool) {
             n = lw__ring_pop(&pool->ring, items, LW__BATCH_MAX, &position);
         for (uint32_t i = 0; i < n; i++)
             lw__pool_drop(pool, items[i]);
-        atomic_fetch_add(&pool->settled_elsewhere, n);
+        lw__pool_settle_elsewhere(pool, n);
         if (n == 0)
             sched_yield();
     }
 }
 
+static void drop_backlog(lw_pool *pool) {
+    do
+        drop_queued(pool);
+    while (recall_batches(pool));
+}
+
 void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode) {
     uint32_t wanted = mode == LW_DROP ? LW__DROPPING : LW__DRAINING;
+    /* The ring first: a worker that sees the mode and an empty ring leaves, so nothing may come
+     * after. */
+    lw__ring_bar(&pool->ring, LW__RING_CLOSED);
+    LW__POINT("stop: ring closed, mode not set");
     uint32_t current = atomic_load(&pool->stop_mode);
     while (current < wanted && !atomic_compare_exchange_weak(&pool->stop_mode, &current, wanted))
         ;
-    LW__POINT("stop: mode set, ring open");
-    lw__ring_bar(&pool->ring, LW__RING_CLOSED);
-    LW__POINT("stop: ring closed");
+    LW__POINT("stop: mode set");
     lw__lot_wake_all(&pool->room);
+    recall_batches(pool); /* or they would be forgotten behind a slow task until that ends */
     if (mode == LW_DROP) {
         lw__runner_end_all(pool, LW_REASON_DROPPED);
         drop_backlog(pool);
+        lw__pool_announce_quiet(pool); /* the last worker may have left before the last drop */
+    } else if (!lw__pool_is_drained(pool)) {
+        lw__crew_man(pool); /* the last worker may have been lost when there was no thread */
     }
     lw__attention_wake_all(pool);
 }
@@ -113,8 +167,11 @@ int lw_pool_stop(lw_pool *pool, lw_stop_mode mode, int64_t timeout_ms) {
     lw__pool_begin_stop(pool, mode);
     if (lw__runner_is_inside(pool))
         return LW_PENDING;
-    if (await(pool, has_ended, deadline))
+    if (await(pool, has_ended, deadline)
+        || (has_only_to_leave(pool) && await(pool, has_ended, LW__NEVER))) {
+        drop_backlog(pool); /* nothing, unless nobody was left to drain it */
         return LW_OK;
+    }
     if (mode == LW_DRAIN) {
         atomic_store(&pool->birth_reason, LW_REASON_STOP); /* for those that start from now on */
         lw__runner_end_all(pool, LW_REASON_STOP);
@@ -159,7 +216,7 @@ int lw_pool_close(lw_pool *pool) {
         lw__pool_begin_stop(pool, LW_DROP);
     await(pool, has_no_callers, LW__NEVER);
     lw__monitor_stop(pool);
-    if (!has_ended(pool) && abandon(pool))
+    if (abandon(pool)) /* the caller may be the monitor itself */
         return LW_PENDING;
     lw__pool_free(pool);
     return LW_OK;

@@ -9,7 +9,8 @@
  * somebody, which costs so much that reading the clock does not count. */
 #define PROBE_MASK 63
 
-#define ROOM_POLLS 150 /* of about 200 ns */
+#define ROOM_TURN_NS (200 * LW__NS_PER_US)
+#define ROOM_SPIN_NS (60 * LW__NS_PER_US) /* about what sleeping and being woken takes */
 
 struct submission {
     struct lw__ring_item item;
@@ -89,20 +90,33 @@ int lw_pool_try_submit(lw_pool *pool, lw_pool_fn fn, void *arg) {
 /* Room for one is enough where tasks are slow; where they are short a submitter is let go only when
  * it can put many before it has to wait again, because each wait costs as much as hundreds of them.
  */
-static bool has_enough_room(lw_pool *pool) {
-    uint64_t limit = pool->ring.limit, depth = lw__ring_depth(&pool->ring);
+static uint64_t enough_room(lw_pool *pool) {
     uint64_t mean_ns = atomic_load_explicit(&pool->mean_ns, memory_order_relaxed);
-    uint64_t needed = LW__ROOM_WORTH_NS / (mean_ns + 1);
-    if (needed > (limit + 1) / 2)
-        needed = (limit + 1) / 2;
-    return depth + (needed > 0 ? needed : 1) <= limit;
+    uint64_t half = (pool->ring.limit + 1) / 2, room = LW__ROOM_WORTH_NS / (mean_ns + 1);
+    return room > half ? half : room > 0 ? room : 1;
 }
 
-void lw__pool_offer_room(lw_pool *pool) {
+static bool has_enough_room(lw_pool *pool) {
+    return lw__ring_depth(&pool->ring) + enough_room(pool) <= pool->ring.limit;
+}
+
+/* As long as one submitter keeps a hurrying worker busy, waking the others only makes them compete:
+ * they take turns, in the order in which they came. The queue running dry ends the turn. */
+static bool is_next_turn(lw_pool *pool) {
+    uint64_t now = lw__now(pool->set.clock);
+    if (lw__ring_depth(&pool->ring) > 0
+        && now < atomic_load_explicit(&pool->room_turn_ends, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&pool->room_turn_ends, now + ROOM_TURN_NS, memory_order_relaxed);
+    return true;
+}
+
+void lw__pool_offer_room(lw_pool *pool, bool is_hurrying) {
     if (!has_enough_room(pool))
         return;
     lw__ring_unbar(&pool->ring, LW__RING_GATED);
-    lw__lot_wake_oldest(&pool->room);
+    if (!is_hurrying || is_next_turn(pool))
+        lw__lot_wake_oldest(&pool->room);
 }
 
 static uint64_t bars_now(lw_pool *pool) {
@@ -138,9 +152,15 @@ static int sleep_for_room(lw_pool *pool, struct submission *s) {
     s->has_waited = true;
     lw__ring_bar(&pool->ring, LW__RING_GATED);
     LW__POINT("room: gate shut, room not looked at");
-    int rc = reason_to_go(pool, s);
+    /* An extra worker stays if it sees us here (lw__crew_may_quit); one that has just quit did not,
+     * but then there is place for another. */
+    bool has_grown =
+        pool->set.max_workers > pool->set.min_workers && lw__crew_grow(pool, NULL) == LW_OK;
+    int rc = has_grown ? LW_OK : reason_to_go(pool, s);
     if (rc != LW_PENDING) {
         lw__lot_leave(&pool->room, &s->me);
+        if (rc == LW_OK)
+            lw__pool_offer_room(pool, true); /* there is room, but the gate is shut, even by us */
     } else if (!lw__lot_wait(&pool->room, &s->me, pool->set.clock, wait_until(s))) {
         rc = reason_to_go(pool, s);
         if (rc == LW_PENDING)
@@ -155,12 +175,13 @@ static int sleep_for_room(lw_pool *pool, struct submission *s) {
  * One submitter at a time looks for it; the others sleep and leave the cores to those who work. */
 static bool spin_for_room(lw_pool *pool) {
     uint64_t mean_ns = atomic_load_explicit(&pool->mean_ns, memory_order_relaxed);
-    if (mean_ns > LW__SHORT_TASK_NS / 4 || pool->set.spin_ns < 0
+    if (mean_ns > LW__SHORT_TASK_NS / 4 || pool->set.spin_percent < 0
         || atomic_exchange(&pool->has_room_spinner, 1) != 0)
         return false;
     bool is_found = false;
-    for (int i = 0; i < ROOM_POLLS && !is_found; i++) {
-        for (int j = 0; j < 10; j++)
+    uint64_t deadline = lw__now(pool->set.clock) + ROOM_SPIN_NS;
+    while (!is_found && lw__now(pool->set.clock) < deadline) {
+        for (int i = 0; i < 16; i++)
             lw__spin_pause();
         is_found = has_enough_room(pool) || bars_now(pool) & ~LW__RING_GATED;
     }
@@ -187,7 +208,8 @@ static int wait_for_room(lw_pool *pool, struct submission *s) {
     if (rc < 0) {
         atomic_fetch_add(&pool->refused, 1); /* here, because after this the pool may be closed */
         s->is_counted = true;
-        lw__pool_offer_room(pool); /* the wake that it may have taken belongs to the next one */
+        lw__pool_offer_room(pool,
+                            false); /* the wake that it may have taken belongs to the next one */
     }
     lw__mutex_lock(&pool->mu); /* a close waits for the last one to get out of here */
     atomic_fetch_sub(&pool->slow_callers, 1);
@@ -199,17 +221,21 @@ static int wait_for_room(lw_pool *pool, struct submission *s) {
 /* ---- the policies ------------------------------------------------------------------------------
  */
 
-void lw__pool_drop(lw_pool *pool, struct lw__ring_item item) {
-    lw_pool_fn fn = (lw_pool_fn)item.fn;
-    if (fn == lw__pool_run_call) {
-        lw__pool_drop_call(item.arg);
-        return;
-    }
-    void *arg = item.arg;
-    if (fn == lw__record_tag && !lw__record_drop(pool, item.arg, &arg))
-        return;
+void lw__pool_hand_back(lw_pool *pool, void *arg) {
+    atomic_fetch_add(&pool->dropped, 1);
     if (pool->set.on_drop)
         pool->set.on_drop(arg);
+}
+
+void lw__pool_drop(lw_pool *pool, struct lw__ring_item item) {
+    lw_pool_fn fn = (lw_pool_fn)item.fn;
+    void *arg = item.arg;
+    if (fn == lw__pool_run_call) {
+        atomic_fetch_add(&pool->dropped, 1);
+        lw__pool_drop_call(item.arg);
+    } else if (fn != lw__record_tag || lw__record_drop(pool, item.arg, &arg)) {
+        lw__pool_hand_back(pool, arg);
+    }
 }
 
 static int drop_oldest(lw_pool *pool) {
@@ -217,7 +243,8 @@ static int drop_oldest(lw_pool *pool) {
     uint64_t position;
     if (lw__ring_pop(&pool->ring, &oldest, 1, &position) == 1) {
         lw__pool_drop(pool, oldest);
-        atomic_fetch_add(&pool->settled_elsewhere, 1);
+        LW__POINT("oldest: dropped, not settled");
+        lw__pool_settle_elsewhere(pool, 1);
     }
     return LW_PENDING;
 }
@@ -252,7 +279,10 @@ static int refuse(lw_pool *pool, const struct submission *s, int rc) {
 
 /* Whether to try again (LW_PENDING) after a bar. */
 static int on_bar(lw_pool *pool, uint64_t bars) {
-    return bars & LW__RING_CLOSED ? LW_ESTOPPING : lw__crew_man(pool);
+    if (!(bars & LW__RING_CLOSED))
+        return lw__crew_man(pool);
+    lw__pool_announce_quiet(pool); /* what it dropped to make room may have been the last of all */
+    return LW_ESTOPPING;
 }
 
 /* One try: LW_OK, LW_PENDING: try again, or why not. */
@@ -262,13 +292,13 @@ static int try_once(lw_pool *pool, struct submission *s) {
     if (lw__ring_push(&pool->ring, &s->item, 1, &push) == LW__RING_PUSHED) {
         after_push(pool, &push);
         if (s->has_waited && lw__lot_count(&pool->room) > 0)
-            lw__pool_offer_room(pool);
+            lw__pool_offer_room(pool, true);
         return LW_OK;
     }
     if (push.bars & (LW__RING_CLOSED | LW__RING_UNMANNED))
         return on_bar(pool, push.bars);
-    lw__crew_grow(pool, NULL); /* if it cannot, the policy decides as it does for all the others */
-    return on_full(pool, s);
+    bool has_grown = lw__crew_grow(pool, NULL) == LW_OK; /* and has taken one out of the ring */
+    return has_grown ? LW_PENDING : on_full(pool, s);
 }
 
 static int submit_slowly(lw_pool *pool, struct submission *s) {
@@ -306,11 +336,11 @@ static int validate_with(const lw_pool *pool, lw_pool_fn fn, const lw_submit_opt
 int lw_pool_submit_with(lw_pool *pool, lw_pool_fn fn, void *arg, const lw_submit_options *options,
                         lw_error *err) {
     lw_submit_options o = {.struct_size = sizeof o};
-    if (options)
-        o = *options;
-    int rc = validate_with(pool, fn, &o, err);
+    int rc = validate_with(pool, fn, options ? options : &o, err);
     if (rc < 0)
         return rc;
+    if (options)
+        o = *options;
     struct submission s = {.item = item_of(fn, arg),
                            .ctx = o.ctx,
                            .policy = pool->set.overflow,
@@ -322,8 +352,8 @@ int lw_pool_submit_with(lw_pool *pool, lw_pool_fn fn, void *arg, const lw_submit
     if (needs_record) {
         record = lw__record_make(pool, fn, arg, o.ctx);
         if (!record)
-            return lw__error_set(err, LW_ENOMEM, 0, "no memory for a record of %zu bytes",
-                                 sizeof *record);
+            return lw__error_set(err, refuse(pool, &s, LW_ENOMEM), 0,
+                                 "no memory for a record of %zu bytes", sizeof *record);
         s.item = item_of(lw__record_tag, record);
         if (o.ticket)
             *o.ticket = record->ticket;
@@ -346,8 +376,8 @@ int lw__pool_submit_call(lw_pool *pool, void *call) {
         .item = item_of(lw__pool_run_call, call), .policy = LW_BLOCK, .timeout_ms = -1};
     uint32_t nested;
     lw__runner_current(pool, &nested);
-    if (LW__UNLIKELY(nested > 0))
-        return nested < LW__NESTED_MAX ? lw__runner_run_as_guest(pool, s.item) : LW_EFULL;
+    if (LW__UNLIKELY(nested > 0)) /* as deep as the caller goes: to it this is a function call */
+        return lw__runner_run_as_guest(pool, s.item);
     return LW__LIKELY(push_one(pool, s.item)) ? LW_OK : submit_slowly(pool, &s);
 }
 

@@ -47,6 +47,9 @@ void test_register(struct test *test);
 /* `normal` in `make test`, `soak` in `make soak`: for the number of rounds of a loop. */
 long test_scale(long normal, long soak);
 
+/* Whether this is a sanitized build, where threads and memory cost many times as much. */
+bool test_is_sanitized(void);
+
 /* Asserts a status and prints both by name. */
 #define assert_status(actual, expected) \
     test_assert_status((actual), (expected), #actual, __FILE__, __LINE__)

@@ -33,12 +33,14 @@ enum { DEFAULT_SECONDS = 60, SLOWER_IN_SANITIZER = 10, LONGER_IN_SOAK = 10 };
 #define SANITIZED 0
 #endif
 
-/* The sanitizers ask these. A test of fork() is in its right to fork while threads run. */
-const char *__asan_default_options(void);
+/* The sanitizers ask these, from a library of their own: hidden names they would not find. A test
+ * of fork() is in its right to fork while threads run. */
+#define ASKED __attribute__((visibility("default")))
+ASKED const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_stack_use_after_return=1:strict_string_checks=1";
 }
-const char *__tsan_default_options(void);
+ASKED const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) {
     return "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0";
 }
@@ -57,6 +59,10 @@ static bool soaking(void) {
 
 long test_scale(long normal, long soak) {
     return soaking() ? soak : normal;
+}
+
+bool test_is_sanitized(void) {
+    return SANITIZED;
 }
 
 void test_assert_status(int actual, int expected, const char *what, const char *file, int line) {

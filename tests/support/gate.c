@@ -1,0 +1,89 @@
+/* gate.c: see gate.h. */
+#include "gate.h"
+
+#include "test.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { PATIENCE_S = 50 }; /* a test has 60, and ten times that under a sanitizer */
+
+static struct timespec in_a_while(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += PATIENCE_S;
+    return t;
+}
+
+void tally_add(struct tally *tally, long n) {
+    pthread_mutex_lock(&tally->mu);
+    tally->count += n;
+    pthread_cond_broadcast(&tally->changed);
+    pthread_mutex_unlock(&tally->mu);
+}
+
+long tally_read(struct tally *tally) {
+    pthread_mutex_lock(&tally->mu);
+    long count = tally->count;
+    pthread_mutex_unlock(&tally->mu);
+    return count;
+}
+
+void tally_await_at(struct tally *tally, long count, const char *what, const char *file, int line) {
+    struct timespec deadline = in_a_while();
+    int error = 0;
+    pthread_mutex_lock(&tally->mu);
+    while (tally->count < count && error == 0)
+        error = pthread_cond_clockwait(&tally->changed, &tally->mu, CLOCK_MONOTONIC, &deadline);
+    if (tally->count < count) {
+        fprintf(stderr, "%s:%d: %s has counted only %ld of %ld\n", file, line, what, tally->count,
+                count);
+        abort();
+    }
+    pthread_mutex_unlock(&tally->mu);
+}
+
+void gate_pass(struct gate *gate) {
+    tally_add(&gate->arrived, 1);
+    tally_await(&gate->opened, 1);
+    tally_add(&gate->passed, 1);
+}
+
+void gate_open(struct gate *gate) {
+    tally_add(&gate->opened, 1);
+}
+
+void gate_task(lw_ctx *ctx, void *gate) {
+    (void)ctx;
+    gate_pass(gate);
+}
+
+void tally_task(lw_ctx *ctx, void *tally) {
+    (void)ctx;
+    tally_add(tally, 1);
+}
+
+void until_done_task(lw_ctx *ctx, void *arg) {
+    struct gate *gate = arg;
+    tally_add(&gate->arrived, 1);
+    while (lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX) == LW_OK)
+        ;
+    CHECK(lw_ctx_done(ctx));
+    tally_add(&gate->passed, 1);
+}
+
+long await_start(void) {
+    return in_a_while().tv_sec;
+}
+
+void await_again(long deadline, const char *what, const char *file, int line) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec >= deadline) {
+        fprintf(stderr, "%s:%d: never came true: %s\n", file, line, what);
+        abort();
+    }
+    sched_yield();
+}
