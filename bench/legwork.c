@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/mutex.h"
-#include "base/slab.h"
 #include "base/timer.h"
 
 #define BENCH_SYSTEM "legwork"
@@ -76,12 +75,12 @@ typedef struct delayed_task {
     bench_task task;
 } delayed_task;
 
-/* The wheel and its records behind one lock, as any thread may insert and cancel. Time is read once
- * a turn, as libuv does it. */
+/* The wheel behind one lock, as any thread may insert and cancel. The records are their owner's, as
+ * with libuv: the timer is a part of whatever waits. Time is read once a turn, as libuv does it. */
 struct bench_timers {
     uint64_t now_ns;
     struct lw__mutex mu;
-    struct lw__slab records;
+    delayed_task *records;
     struct lw__timer_wheel wheel;
 };
 
@@ -89,33 +88,27 @@ static bench_timers *timers_open(long count) {
     bench_timers *timers = bench_alloc(sizeof *timers);
     timers->now_ns = lw__now(lw__clock_system());
     lw__mutex_init(&timers->mu);
-    lw__slab_init(&timers->records, lw__allocator_default(), sizeof(delayed_task), (uint32_t)count,
-                  "timers");
+    timers->records = calloc((size_t)count, sizeof *timers->records);
+    if (!timers->records)
+        bench_die("no memory for %ld timers", count);
     lw__timer_init(&timers->wheel, timers->now_ns);
     return timers;
 }
 
 static uint64_t timers_insert(bench_timers *timers, long index, uint64_t delay_ms) {
-    void *record;
-    (void)index;
+    delayed_task *delayed = &timers->records[index];
     lw__mutex_lock(&timers->mu);
-    if (lw__slab_take(&timers->records, &record, NULL) != LW_OK)
-        bench_die("no room for a timer");
-    delayed_task *delayed = record;
     *delayed = (delayed_task){.task = {count_task, timers}};
     lw__timer_set(&timers->wheel, &delayed->timer, timers->now_ns + delay_ms * LW__NS_PER_MS);
-    uint64_t ticket = lw__slab_ticket(delayed);
     lw__mutex_unlock(&timers->mu);
-    return ticket;
+    return (uintptr_t)delayed;
 }
 
-/* By ticket and not by pointer, for the task may have run long since. */
 static void timers_cancel(bench_timers *timers, uint64_t reference) {
+    delayed_task *delayed = (delayed_task *)(uintptr_t)reference;
     lw__mutex_lock(&timers->mu);
-    delayed_task *delayed = lw__slab_find(&timers->records, reference);
-    if (!delayed || !lw__timer_cancel(&timers->wheel, &delayed->timer))
+    if (!lw__timer_cancel(&timers->wheel, &delayed->timer))
         bench_die("a timer is gone");
-    lw__slab_give(&timers->records, delayed);
     lw__mutex_unlock(&timers->mu);
 }
 
@@ -124,7 +117,7 @@ static long timers_count(bench_timers *timers) {
 }
 
 static void timers_close(bench_timers *timers) {
-    lw__slab_free(&timers->records);
+    free(timers->records);
     lw__mutex_free(&timers->mu);
     free(timers);
 }

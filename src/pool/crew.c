@@ -58,6 +58,7 @@ static struct lw__worker *make_place(lw_pool *pool, uint32_t index) {
     lw__runner_init(&w->runner, pool, index);
     lw__batch_init(&w->batch);
     w->mean_ns = LW__MEAN_CLIP_NS;
+    w->long_mean_ns = LW__LONG_MEAN_CLIP_NS;
     w->gap_ns = LW__NS_PER_MS;
     return w;
 }

@@ -221,21 +221,23 @@ static void *monitor_main(void *arg) {
 /* ---- from outside ------------------------------------------------------------------------------
  */
 
+static bool start_thread_locked(lw_pool *pool) {
+    pool->is_monitor_running =
+        lw__crew_start_thread(&pool->monitor, monitor_main, pool, pool->set.name) == 0;
+    if (pool->is_monitor_running)
+        atomic_store(&pool->has_monitor, 1);
+    return pool->is_monitor_running;
+}
+
 bool lw__monitor_start(lw_pool *pool) {
     if (LW__LIKELY(atomic_load_explicit(&pool->has_monitor, memory_order_acquire)))
         return true;
-    char name[16] = "";
     lw__mutex_lock(&pool->mu);
-    if (!pool->is_monitor_running && !pool->must_monitor_end) {
-        pool->is_monitor_running = true;
-        __builtin_strncpy(name, pool->set.name, sizeof name - 1);
-        if (lw__crew_start_thread(&pool->monitor, monitor_main, pool, name) == 0)
-            atomic_store(&pool->has_monitor, 1);
-        else
-            pool->is_monitor_running = false;
-    }
+    bool is_started = atomic_load(&pool->has_monitor) != 0;
+    if (!is_started && !pool->must_monitor_end)
+        is_started = start_thread_locked(pool);
     lw__mutex_unlock(&pool->mu);
-    return atomic_load(&pool->has_monitor);
+    return is_started;
 }
 
 void lw__monitor_call(lw_pool *pool) {

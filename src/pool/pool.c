@@ -57,7 +57,7 @@ static void init(lw_pool *pool) {
     pool->is_guarded = pool->set.task_timeout_ns != LW__NEVER;
     pool->has_barrier = lw__barrier_prepare();
     pool->can_hurry = pool->has_barrier && pool->set.clock->is_real;
-    atomic_store(&pool->mean_ns, LW__MEAN_CLIP_NS);
+    atomic_store(&pool->mean_ns, LW__LONG_MEAN_CLIP_NS);
     pool->spin_credit_at = lw__now(pool->set.clock);
 }
 

@@ -46,6 +46,7 @@
 #define LW__BATCH_NS 8000      /* a batch is about this long at most */
 /* one slow task among short ones moves the mean by 2 µs, not by seconds */
 #define LW__MEAN_CLIP_NS 16000
+#define LW__LONG_MEAN_CLIP_NS 1000000 /* from a millisecond on, a task is just slow */
 /* a backlog of this much work per busy worker is worth waking another */
 #define LW__WAKE_WORTH_NS 50000
 /* blocked submitters are released when this much work's room is free */
@@ -111,7 +112,8 @@ struct lw__worker {
     pthread_t thread;
     /* worker only */
     struct lw__record *record; /* of the present task */
-    uint32_t mean_ns;          /* of a task, lately */
+    uint32_t mean_ns;          /* of a task, lately: decides on hurrying */
+    uint32_t long_mean_ns;     /* the same, less clipped: for pool->mean_ns */
     uint32_t batch_count;      /* for sampling */
     uint32_t lull;             /* breaths between batches; see spin.c */
     uint32_t streak;           /* batches since it last slept */
@@ -338,10 +340,10 @@ int lw__runner_run_as_guest(lw_pool *pool, struct lw__ring_item item);
 
 /* The worker whose thread is calling; NULL: none. *nested is how many tasks of this pool the thread
  * runs. */
-struct lw__worker *lw__runner_current(lw_pool *pool, uint32_t *nested);
+struct lw__worker *lw__runner_current(const lw_pool *pool, uint32_t *nested);
 
 /* Whether the caller is inside a task of this pool, or its monitor. */
-bool lw__runner_is_inside(lw_pool *pool);
+bool lw__runner_is_inside(const lw_pool *pool);
 
 /* Ends every running task for a reason. The flag that makes later ones end must have been set
  * before. */

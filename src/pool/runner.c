@@ -42,7 +42,7 @@ void lw__runner_release_thread(void) {
     innermost = NULL;
 }
 
-struct lw__worker *lw__runner_current(lw_pool *pool, uint32_t *nested) {
+struct lw__worker *lw__runner_current(const lw_pool *pool, uint32_t *nested) {
     struct lw__worker *found = NULL;
     *nested = 0;
     for (struct lw__runner *r = innermost; r; r = r->outer) {
@@ -55,7 +55,7 @@ struct lw__worker *lw__runner_current(lw_pool *pool, uint32_t *nested) {
     return found;
 }
 
-bool lw__runner_is_inside(lw_pool *pool) {
+bool lw__runner_is_inside(const lw_pool *pool) {
     uint32_t nested;
     lw__runner_current(pool, &nested);
     return nested > 0;

@@ -92,8 +92,8 @@ int lw_pool_try_submit(lw_pool *pool, lw_pool_fn fn, void *arg) {
  */
 static uint64_t enough_room(lw_pool *pool) {
     uint64_t mean_ns = atomic_load_explicit(&pool->mean_ns, memory_order_relaxed);
-    uint64_t half = (pool->ring.limit + 1) / 2, room = LW__ROOM_WORTH_NS / (mean_ns + 1);
-    return room > half ? half : room > 0 ? room : 1;
+    uint64_t half = (pool->ring.limit + 1) / 2, room = LW__ROOM_WORTH_NS / (mean_ns + 1) + 1;
+    return room < half ? room : half;
 }
 
 static bool has_enough_room(lw_pool *pool) {
@@ -386,10 +386,9 @@ int lw__pool_submit_call(lw_pool *pool, void *call) {
 
 #define CHUNK 64
 
-/* Puts a chunk of tasks; returns how many. */
-static size_t push_chunk(lw_pool *pool, const lw_pool_task *tasks, size_t count) {
+/* Puts up to CHUNK tasks; returns how many. */
+static size_t push_chunk(lw_pool *pool, const lw_pool_task *tasks, size_t n) {
     struct lw__ring_item items[CHUNK];
-    size_t n = count < CHUNK ? count : CHUNK;
     for (size_t i = 0; i < n; i++)
         items[i] = item_of(tasks[i].fn, tasks[i].arg);
     struct lw__ring_push push = {0};
@@ -412,7 +411,8 @@ int lw_pool_submit_many(lw_pool *pool, const lw_pool_task *tasks, size_t count, 
     size_t done = 0;
     int rc = check_many(pool, tasks, count);
     while (rc == LW_OK && done < count) {
-        size_t n = push_chunk(pool, tasks + done, count - done);
+        size_t left = count - done;
+        size_t n = push_chunk(pool, tasks + done, left < CHUNK ? left : CHUNK);
         if (n == 0) {
             rc = lw_pool_submit(pool, tasks[done].fn, tasks[done].arg);
             n = rc == LW_OK;

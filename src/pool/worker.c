@@ -109,13 +109,18 @@ static void run_reserve(struct lw__worker *w) {
 /* ---- batches -----------------------------------------------------------------------------------
  */
 
+static uint32_t smooth(uint32_t mean_ns, uint64_t task_ns, uint64_t clip_ns) {
+    return (uint32_t)((7 * (uint64_t)mean_ns + (task_ns < clip_ns ? task_ns : clip_ns)) / 8);
+}
+
 static void learn_task_time(struct lw__worker *w, uint64_t task_ns) {
+    lw_pool *pool = w->runner.pool;
     lw__histogram_record(&w->run_time, task_ns);
-    uint64_t clipped = task_ns < LW__MEAN_CLIP_NS ? task_ns : LW__MEAN_CLIP_NS;
-    w->mean_ns = (uint32_t)((7 * (uint64_t)w->mean_ns + clipped) / 8);
-    uint32_t shown = atomic_load_explicit(&w->runner.pool->mean_ns, memory_order_relaxed);
-    if (w->mean_ns > shown + shown / 4 || w->mean_ns < shown - shown / 4)
-        atomic_store_explicit(&w->runner.pool->mean_ns, w->mean_ns, memory_order_relaxed);
+    w->mean_ns = smooth(w->mean_ns, task_ns, LW__MEAN_CLIP_NS);
+    w->long_mean_ns = smooth(w->long_mean_ns, task_ns, LW__LONG_MEAN_CLIP_NS);
+    uint32_t shown = atomic_load_explicit(&pool->mean_ns, memory_order_relaxed);
+    if (w->long_mean_ns > shown + shown / 4 || w->long_mean_ns < shown - shown / 4)
+        atomic_store_explicit(&pool->mean_ns, w->long_mean_ns, memory_order_relaxed);
 }
 
 /* In sequence with reading whether somebody waits for the pool to become idle. */
