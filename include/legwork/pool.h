@@ -2,23 +2,33 @@
  * losing anything.
  *
  *     lw_pool *pool;
- *     lw_pool_open(&pool, LW_POOL_OPTIONS(.min_workers = 4, .queue_limit = 1024, .overflow =
- * LW_REFUSE), &err); if (lw_pool_submit(pool, send_event, user) < 0) free(user); // refused: it
- * stayed ours lw_pool_stop(pool, LW_DRAIN, 5000); lw_pool_close(pool);
+ *     if (lw_pool_open(&pool, LW_POOL_OPTIONS(.overflow = LW_REFUSE), &err) < 0)
+ *         return complain(err.message);
+ *     if (lw_pool_submit(pool, send_event, user) < 0)
+ *         free(user); // refused: it stayed ours
+ *     lw_pool_stop(pool, LW_DRAIN, 5000);
+ *     lw_pool_close(pool);
  *
  * Ownership of arg: after LW_OK exactly one of fn and on_drop gets it. After a negative status it
  * is still the caller's. There is no third case, whatever the policy and however the pool stops.
  *
  * Order: tasks start in the order in which they were accepted, as far as several workers can;
- * nothing else is promised. Threads: every call on a pool may be made from any thread, from inside
- * a task too, except lw_pool_close, which nothing else may run beside. Callbacks (fn, on_drop,
- * on_stuck) run with no lock held and may call the pool.
+ * nothing else is promised.
+ *
+ * Threads: every call on a pool may be made from any thread, from inside a task too, except
+ * lw_pool_close, which nothing else may run beside. Callbacks (fn, on_drop, on_stuck) run with no
+ * lock held and may call the pool.
  *
  * Fork: the threads stay in the parent. In the child every call on an inherited pool returns
  * LW_EFORKED and does nothing; open a new one there. A child that is forked inside a task must exec
- * or _exit; if it returns from the task, its thread ends. Signals: workers block every signal that
- * can be blocked, so that handlers run on the host's own threads. A task may end its thread
- * (pthread_exit, pthread_cancel): the pool replaces it.
+ * or _exit; if it returns from the task, its thread ends.
+ *
+ * Signals: workers block all signals but those that a fault of their own raises, so that the
+ * handlers of the host run on the host's threads.
+ *
+ * Threads that end: a task may end its thread (pthread_exit, pthread_cancel); the pool replaces it.
+ * A cancellation that a task has left pending ends the thread after it, or a later one of the short
+ * tasks that were taken together with it.
  */
 #ifndef LEGWORK_POOL_H
 #define LEGWORK_POOL_H
@@ -41,7 +51,8 @@ LW_BEGIN_DECLS
 
 /* What a submit does when the queue is full. Inside a task of the same pool LW_BLOCK and
  * LW_CALLER_RUNS never wait: the task goes to the worker's reserve and runs right after the present
- * one; when that is full too it runs at once. */
+ * one (or is handed back then, if the pool drops meanwhile); when that is full too it runs at once.
+ */
 typedef enum lw_overflow {
     LW_BLOCK = 0,       /* wait for room, up to submit_timeout_ms (LW_ETIMEDOUT) */
     LW_REFUSE = 1,      /* LW_EFULL: what an HTTP handler turns into 503 with Retry-After */
@@ -182,7 +193,8 @@ LW_API int lw_pool_run(lw_pool *pool, lw_pool_fn fn, void *arg);
 
 /* Cancels one task. Returns LW_OK: it was still queued; its arg went to on_drop, before this call
  * returned. LW_PENDING: it runs; its context is done now, with LW_REASON_CANCELLED. LW_ENOTFOUND:
- * it has ended, or that was no ticket of this pool. LW_EINVAL, LW_EFORKED. Since: 0.1 */
+ * it has ended, or that was no ticket of this pool. LW_EINVAL, LW_EFORKED. A cancelled task keeps
+ * its place in the queue until a worker comes by. Since: 0.1 */
 LW_API int lw_pool_cancel(lw_pool *pool, lw_ticket ticket);
 
 /* ---- wait and look -------------------------------------------------------------------------- */
@@ -240,7 +252,8 @@ LW_API int lw_pool_stop(lw_pool *pool, lw_stop_mode mode, int64_t timeout_ms);
  * timeout. When a stop has timed out, what is queued is dropped and the tasks that still run are
  * left behind: the last of them frees the memory. Returns LW_OK; LW_PENDING: tasks were left
  * behind, or it was called inside a task of this pool, which then is the last to go; LW_EFORKED:
- * this is a forked child, whose copy is left alone. Since: 0.1 */
+ * this is a forked child, whose copy is left alone. Threads: no other call on the pool may be under
+ * way; a task that closes has to know that the submit which brought it has returned. Since: 0.1 */
 LW_API int lw_pool_close(lw_pool *pool);
 
 LW_END_DECLS

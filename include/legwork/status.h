@@ -1,8 +1,8 @@
 /* The status that every call returns, and the sentence that goes with it.
  *
- * A status is < 0 for a failure, 0 for success and > 0 for success with a remark, so that `if (rc <
- * 0)` is right everywhere. What exactly was wrong, with the value seen and the value wanted, is
- * written to an lw_error that the caller owns and may leave out.
+ * A status is < 0 for a failure, 0 for success and > 0 for success with a remark, so that
+ * `if (rc < 0)` is right everywhere. What exactly was wrong, with the value seen and the value
+ * wanted, is written to an lw_error that the caller owns and may leave out.
  */
 #ifndef LEGWORK_STATUS_H
 #define LEGWORK_STATUS_H

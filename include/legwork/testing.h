@@ -1,6 +1,5 @@
-/* Test twins of the world: a clock that a test holds and moves, an allocator that fails at the n-th
- * call, and a random sequence that a seed repeats. Real code is opened with them and runs
- * unchanged.
+/* Test twins of the world: a clock that a test holds and moves, and an allocator that fails at the
+ * n-th call. Real code is opened with them and runs unchanged.
  *
  * Time-dependent tests take no time: nothing happens on a test clock until lw_test_clock_advance.
  */

@@ -24,9 +24,10 @@
 #include "base/futex.h"
 #include "pool/pool_internal.h"
 
-/* Wakes the newest sleeper, whose attention the caller has counted already. */
-static bool wake_counted(lw_pool *pool) {
-    if (!lw__lot_wake_newest(&pool->idle))
+/* Wakes the newest or the oldest sleeper, whose attention the caller has counted already. */
+static bool wake_counted(lw_pool *pool, bool is_newest) {
+    struct lw__lot *idle = &pool->idle;
+    if (!(is_newest ? lw__lot_wake_newest(idle) : lw__lot_wake_oldest(idle)))
         return false;
     atomic_fetch_add_explicit(&pool->wakes, 1, memory_order_relaxed);
     return true;
@@ -38,7 +39,7 @@ void lw__attention_wake_first(lw_pool *pool) {
         if (!atomic_compare_exchange_strong(&pool->attentive, &none, 1))
             return; /* somebody else wakes, or came by itself */
         LW__POINT("wake: counted, not yet woken");
-        if (wake_counted(pool))
+        if (wake_counted(pool, true))
             return;
         /* All of them are up already. Another submitter may have relied on our count meanwhile: so
          * look again after taking it back. */
@@ -47,9 +48,9 @@ void lw__attention_wake_first(lw_pool *pool) {
 }
 
 /* Wakes one more, whoever attends already. False: nobody sleeps. */
-static bool wake_another(lw_pool *pool) {
+static bool wake_another(lw_pool *pool, bool is_newest) {
     atomic_fetch_add(&pool->attentive, 1);
-    if (wake_counted(pool))
+    if (wake_counted(pool, is_newest))
         return true;
     LW__POINT("wake: counted, nobody sleeps");
     if (atomic_fetch_sub(&pool->attentive, 1) == 1) /* somebody may have relied on it: as above */
@@ -57,9 +58,14 @@ static bool wake_another(lw_pool *pool) {
     return false;
 }
 
+/* Those who sleep now, and the oldest first: in a pool that drains, who is woken finds that another
+ * one still runs, and sleeps again. Waking until nobody sleeps would go on as long as that one
+ * runs.
+ */
 void lw__attention_wake_all(lw_pool *pool) {
-    while (wake_another(pool))
-        ;
+    for (uint32_t n = lw__lot_count(&pool->idle); n > 0; n--)
+        if (!wake_another(pool, false))
+            return;
 }
 
 /* Counted first: the monitor may revoke it the moment that it shows. */
@@ -94,7 +100,7 @@ void lw__attention_reinforce(struct lw__worker *w, uint32_t taken) {
     uint64_t attentive = atomic_load_explicit(&pool->attentive, memory_order_relaxed);
     if (lw__ring_depth(&pool->ring) * w->mean_ns <= LW__WAKE_WORTH_NS * (attentive + 1))
         return;
-    wake_another(pool);
+    wake_another(pool, true);
 }
 
 static bool has_reason_to_stay_up(lw_pool *pool) {

@@ -1,6 +1,8 @@
 /* The guard timeout ends a task's context: on a worker, and in a caller that runs one itself. */
 #include "guarded.h"
 
+#include "pool/ctx_internal.h"
+
 #include <poll.h>
 
 /* ---- the timeout --------------------------------------------------------------------------- */
@@ -103,6 +105,23 @@ TEST(the_next_task_of_a_worker_starts_with_all_of_its_time) {
     assert_int_equal(tally_read(&g.reports), 0); /* each ended in time */
 }
 
+TEST(an_end_that_comes_late_never_hits_the_next_task) {
+    struct guarded_pool g;
+    struct shown one, two;
+    OPEN_GUARDED(&g, .min_workers = 1);
+    start_shown(g.pool, &one);
+    uint64_t number = atomic_load(&one.ctx->signal) >> LW__SIGNAL_SHIFT;
+    gate_open(&one.gate);
+    start_shown(g.pool, &two);
+    assert_ptr_equal(one.ctx, two.ctx); /* the worker's */
+    assert_false(lw__ctx_end(two.ctx, number, LW_REASON_TIMEOUT));
+    assert_false(lw_ctx_done(two.ctx));
+    assert_true(lw__ctx_end(two.ctx, number + 1, LW_REASON_TIMEOUT));
+    assert_true(lw_ctx_done(two.ctx));
+    gate_open(&two.gate);
+    close_guarded(&g);
+}
+
 TEST(a_task_after_a_long_idle_time_is_guarded_too) {
     struct guarded_pool g;
     struct shown shown;
@@ -177,6 +196,7 @@ TEST(a_stuck_task_that_the_caller_runs_is_counted_and_reported_too) {
     await_sleepers(g.clock, 2);
     advance(g.clock, TIMEOUT_MS);
     await_that(lw_ctx_done(shown.ctx));
+    tally_await(&other.opened, 1); /* the worker has ended its task in time, and goes on */
     await_sleepers(g.clock, 1);
     advance(g.clock, GRACE_MS);
     tally_await(&g.reports, 2);
