@@ -2,8 +2,8 @@
  *
  * Options structs follow one rule everywhere: a field left 0 has its default, -1 means none or
  * unlimited, and LW_ZERO means a real zero where 0 would be the default. Each struct begins with
- * `struct_size`, which the LW_..._OPTIONS macros fill, so that a program built against an older
- * header keeps working.
+ * `struct_size`, which the LW_..._OPTIONS macros fill: by it the library knows the header that a
+ * program was built against, and refuses one that it does not know.
  */
 #ifndef LEGWORK_API_H
 #define LEGWORK_API_H

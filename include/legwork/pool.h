@@ -17,7 +17,8 @@
  *
  * Threads: every call on a pool may be made from any thread, from inside a task too, except
  * lw_pool_close, which nothing else may run beside. Callbacks (fn, on_drop, on_stuck) run with no
- * lock held and may call the pool.
+ * lock held and may call the pool; on_drop and on_stuck count as being inside a task, so that no
+ * call from them waits.
  *
  * Fork: the threads stay in the parent. In the child every call on an inherited pool returns
  * LW_EFORKED and does nothing; open a new one there. A child that is forked inside a task must exec

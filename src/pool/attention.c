@@ -86,10 +86,6 @@ void lw__attention_withdraw(struct lw__worker *w) {
     }
 }
 
-void lw__attention_revoke(struct lw__worker *w) {
-    lw__attention_withdraw(w);
-}
-
 /* The backlog counts in time, not in tasks: a thousand empty tasks are done before a woken worker
  * has opened its eyes. */
 void lw__attention_reinforce(struct lw__worker *w, uint32_t taken) {

@@ -126,6 +126,8 @@ int lw__crew_grow(lw_pool *pool, lw_error *err) {
     lw__mutex_lock(&pool->mu);
     int rc = may_grow_locked(pool) ? grow_locked(pool, err) : LW_EFULL;
     lw__mutex_unlock(&pool->mu);
+    if (rc == LW_OK && lw__lot_count(&pool->room) > 0)
+        lw__pool_offer_room(pool, false); /* it has made some */
     return rc;
 }
 
@@ -180,6 +182,9 @@ void lw__crew_leave(struct lw__worker *w) {
     pthread_t previous;
     int ignored;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored); /* pthread_join would die of it */
+    lw__worker_shift(w, false);
+    atomic_store(&w->is_up, 0);
+    w->streak = 0;
     lw__attention_withdraw(w);
     if (lw__pool_stop_mode(pool) != LW__OPEN)
         lw__attention_wake_all(pool); /* the others can go too */
@@ -191,6 +196,8 @@ void lw__crew_leave(struct lw__worker *w) {
         pool->leaving--;
     w->state = LW__WORKER_FREE;
     pool->threads--;
+    if (pool->live == 0)
+        lw__lot_wake_all(&pool->room); /* they would wait for nobody */
     bool has_previous = remember_exit_locked(pool, &previous);
     bool must_free = pool->is_abandoned && lw__pool_has_ended_locked(pool);
     lw__pool_announce_quiet(pool);
@@ -235,7 +242,7 @@ void lw__crew_write_off(struct lw__worker *w) {
         lw__log(&pool->set.log, LW_LOG_ERROR, "pool", "a stuck worker was not replaced",
                 LW__FIELD_TEXT("pool", pool->set.name), LW__FIELD_U64("worker", w->runner.index),
                 LW__FIELD_TEXT("why", rc == LW_EFULL ? "stuck_max is reached" : err.message));
-    lw__attention_revoke(w);
+    lw__attention_withdraw(w);
 }
 
 bool lw__crew_take_back(struct lw__worker *w) {

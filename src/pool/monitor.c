@@ -29,10 +29,10 @@ static bool note_task(struct lw__runner *r, uint64_t now) {
     uint64_t started = atomic_load_explicit(&r->started, memory_order_acquire);
     r->seen_number = number;
     r->seen_at = started ? started : now;
-    uint64_t unknown = 0;
-    if (r->pool->is_guarded)
-        atomic_compare_exchange_strong(&r->ctx.deadline, &unknown,
-                                       r->seen_at + r->pool->set.task_timeout_ns);
+    uint64_t unknown = 0, deadline = r->seen_at + r->pool->set.task_timeout_ns;
+    if (r->pool->is_guarded && atomic_compare_exchange_strong(&r->ctx.deadline, &unknown, deadline)
+        && atomic_load(&r->ctx.signal) >> LW__SIGNAL_SHIFT != number)
+        atomic_compare_exchange_strong(&r->ctx.deadline, &deadline, 0); /* it was the next one's */
     return true;
 }
 
@@ -79,7 +79,7 @@ static void relieve(struct lw__worker *w) {
     lw_pool *pool = w->runner.pool;
     bool has_orphans = lw__batch_orphan(pool, &w->batch);
     LW__POINT("relieve: not revoked");
-    lw__attention_revoke(w);
+    lw__attention_withdraw(w);
     if (has_orphans)
         lw__attention_wake_first(pool);
 }
@@ -96,7 +96,7 @@ static uint64_t watch_worker(struct lw__worker *w, uint64_t now) {
         next = earlier(next, guard(r, now, &is_stuck));
     if (is_stuck) {
         lw_pool_run_info info;
-        bool is_there = lw__runner_describe(r, now, &info);
+        bool is_there = lw__runner_describe(r, now, &info) && info.is_stuck;
         LW__POINT("stuck: marked, not written off");
         lw__crew_write_off(w);
         if (is_there) {
@@ -212,7 +212,7 @@ static void *monitor_main(void *arg) {
             sleep_until(pool, &me, pool->is_guarded ? next : now + LW__TICK_NS);
         }
     }
-    lw__runner_release_thread();
+    lw__runner_release_thread(&self);
     lw__runner_free(&self);
     monitor_left(pool);
     return NULL;

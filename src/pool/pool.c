@@ -46,12 +46,9 @@ static void init(lw_pool *pool) {
     lw__lot_init(&pool->monitor_lot);
     lw__mutex_init(&pool->mu);
     lw__mutex_init(&pool->records_mu);
-    uint64_t records =
-        pool->set.queue_limit + (uint64_t)place_count(&pool->set) * (LW_POOL_RESERVE + 1);
-    uint64_t limit = records * 2; /* cancelled ones keep theirs until a worker comes by */
+    /* Bounded by what holds them: the queue, the reserves, and callers that wait or run one. */
     lw__slab_init(&pool->records, &pool->set.allocator, sizeof(struct lw__record),
-                  (uint32_t)(limit < LW__SLAB_LIMIT_MAX ? limit : LW__SLAB_LIMIT_MAX),
-                  "queue_limit");
+                  LW__SLAB_LIMIT_MAX, "tasks with a record");
     /* Each pool counts from elsewhere, so that the ticket of another one finds nothing here. */
     pool->records.generation = (uint32_t)((uintptr_t)pool / LW__CACHE_LINE * UINT32_C(2654435761));
     pool->is_guarded = pool->set.task_timeout_ns != LW__NEVER;

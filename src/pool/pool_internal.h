@@ -58,6 +58,10 @@
 
 /* ---- one running task ----------------------------------------------------------------------- */
 
+/* Internal statuses, positive: the task was run in place, and it … */
+#define LW__GONE 98   /* … has closed the pool, which is freed */
+#define LW__FORKED 99 /* … has returned in a forked child */
+
 #define LW__GUEST UINT32_MAX /* the index of a runner that is no worker */
 
 /* Whatever runs a task: a worker, or a submitting thread for as long as it runs one itself. */
@@ -197,6 +201,7 @@ struct lw_pool {
         attentive; /* workers that will look at the queue before they sleep or run something slow */
     _Atomic uint32_t orphans;         /* tasks in batches that any worker may take */
     _Atomic uint32_t mean_ns;         /* of a task, as the last worker saw it */
+    _Atomic uint32_t hurrying;        /* workers that do */
     _Atomic uint32_t has_monitor;     /* the monitor's thread was started */
     _Atomic uint32_t is_monitor_away; /* it sleeps without a time: somebody must wake it */
     struct lw__lot idle;              /* workers without work; wake the newest */
@@ -290,7 +295,6 @@ static inline bool lw__attention_is_missing(lw_pool *pool) {
 void lw__attention_give(struct lw__worker *w); /* "I will look at the queue" */
 void lw__attention_withdraw(
     struct lw__worker *w); /* "I might not, for a while": passes the duty on */
-void lw__attention_revoke(struct lw__worker *w); /* the monitor: "you have not, for a while" */
 void lw__attention_reinforce(struct lw__worker *w, uint32_t taken); /* a backlog wakes another */
 bool lw__attention_sleep(struct lw__worker *w, uint64_t deadline);  /* false: the time ran out */
 void lw__attention_wake_all(lw_pool *pool);
@@ -332,10 +336,11 @@ void lw__runner_adopt_thread(struct lw__runner *r);
 
 /* A thread of the pool's own ends: what its thread-specific destructors call is no longer inside.
  */
-void lw__runner_release_thread(void);
+void lw__runner_release_thread(const struct lw__runner *r);
 
-/* Runs a task in the calling thread, as a guest of the pool. LW_OK, or LW_ESTOPPING: it was not
- * run. */
+/* Runs a task in the calling thread, as a guest of the pool. LW_OK; LW__GONE, LW__FORKED: it was
+ * run, and the pool cannot be used any more; LW_ESTOPPING: it was not run, and that has been
+ * counted. A record is freed in any case. */
 int lw__runner_run_as_guest(lw_pool *pool, struct lw__ring_item item);
 
 /* The worker whose thread is calling; NULL: none. *nested is how many tasks of this pool the thread
@@ -381,6 +386,9 @@ int lw__crew_start_thread(pthread_t *thread, void *(*run)(void *), void *arg, co
 /* ---- worker.c ----------------------------------------------------------------------------- */
 
 void *lw__worker_main(void *worker);
+
+/* Changes gear: hurrying or strict. The worker's own thread. */
+void lw__worker_shift(struct lw__worker *w, bool is_hurrying);
 
 /* From inside one of the worker's own tasks: keeps an item until after it. False: no room, no
  * memory. */
@@ -433,6 +441,10 @@ struct lw__record *lw__record_make(lw_pool *pool, lw_pool_fn fn, void *arg, lw_c
 bool lw__record_start(struct lw__record *record,
                       struct lw__runner *runner); /* false: it was cancelled */
 void lw__record_free(lw_pool *pool, struct lw__record *record);
+
+/* Frees the record of a task that was not accepted. True: it has been cancelled, and handed back.
+ * */
+bool lw__record_refuse(lw_pool *pool, struct lw__record *record);
 bool lw__record_drop(lw_pool *pool, struct lw__record *record,
                      void **arg); /* false: it was dropped before */
 

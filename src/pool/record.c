@@ -57,6 +57,16 @@ bool lw__record_start(struct lw__record *record, struct lw__runner *runner) {
     return !is_cancelled;
 }
 
+bool lw__record_refuse(lw_pool *pool, struct lw__record *record) {
+    lw__mutex_lock(&pool->records_mu);
+    bool is_cancelled = record->state == LW__RECORD_CANCELLED;
+    lw__slab_give(&pool->records, record);
+    lw__mutex_unlock(&pool->records_mu);
+    if (is_cancelled)
+        atomic_fetch_sub(&pool->shells, 1);
+    return is_cancelled;
+}
+
 bool lw__record_drop(lw_pool *pool, struct lw__record *record, void **arg) {
     lw__mutex_lock(&pool->records_mu);
     bool is_first = record->state != LW__RECORD_CANCELLED;

@@ -38,8 +38,8 @@ void lw__runner_adopt_thread(struct lw__runner *r) {
     innermost = r;
 }
 
-void lw__runner_release_thread(void) {
-    innermost = NULL;
+void lw__runner_release_thread(const struct lw__runner *r) {
+    innermost = r->outer;
 }
 
 struct lw__worker *lw__runner_current(const lw_pool *pool, uint32_t *nested) {
@@ -70,6 +70,7 @@ struct guest {
     void *arg;
     struct lw__record *record;
     bool has_run;
+    int gone; /* LW__GONE or LW__FORKED: the pool cannot be used after this */
 };
 
 static void register_guest(struct lw__runner *r) {
@@ -84,7 +85,8 @@ static void register_guest(struct lw__runner *r) {
     lw__mutex_unlock(&pool->mu);
 }
 
-static void unregister_guest(struct lw__runner *r) {
+/* True: it was the last one in a pool that has been closed, and has freed it. */
+static bool unregister_guest(struct lw__runner *r) {
     lw_pool *pool = r->pool;
     innermost = r->outer;
     lw__mutex_lock(&pool->mu);
@@ -98,6 +100,7 @@ static void unregister_guest(struct lw__runner *r) {
     lw__runner_free(r);
     if (must_free)
         lw__pool_free(pool);
+    return must_free;
 }
 
 /* Also the clean-up handler, when the task ends its thread. */
@@ -105,6 +108,7 @@ static void finish_guest(void *arg) {
     struct guest *g = arg;
     if (!lw__pool_is_alive(g->runner.pool)) { /* a forked child: the rest is the parent's */
         innermost = g->runner.outer;
+        g->gone = LW__FORKED;
         return;
     }
     lw__pool_end_call(&g->runner);
@@ -113,16 +117,24 @@ static void finish_guest(void *arg) {
         atomic_fetch_add(&g->runner.pool->run_by_guests, 1);
     if (g->record)
         lw__record_free(g->runner.pool, g->record);
-    unregister_guest(&g->runner);
+    if (unregister_guest(&g->runner))
+        g->gone = LW__GONE;
+}
+
+static int refuse_guest(struct guest *g) {
+    bool is_cancelled = g->record && lw__record_refuse(g->runner.pool, g->record);
+    g->record = NULL;
+    if (is_cancelled)
+        return LW_OK;
+    atomic_fetch_add(&g->runner.pool->refused, 1);
+    return LW_ESTOPPING;
 }
 
 static int run_guest(struct guest *g) {
     lw_pool *pool = g->runner.pool;
     if (lw__pool_stop_mode(pool) != LW__OPEN
-        || !lw__runner_begin(&g->runner, g->fn, g->arg, lw__now(pool->set.clock))) {
-        g->record = NULL; /* stays the submitter's */
-        return LW_ESTOPPING;
-    }
+        || !lw__runner_begin(&g->runner, g->fn, g->arg, lw__now(pool->set.clock)))
+        return refuse_guest(g);
     if (pool->is_guarded)
         lw__monitor_call(pool);
     atomic_fetch_add(&pool->begun_by_guests, 1);
@@ -137,7 +149,7 @@ static int run_guest_and_clean_up(struct guest *g) {
     pthread_cleanup_push(finish_guest, g);
     rc = run_guest(g);
     pthread_cleanup_pop(1);
-    return rc;
+    return rc == LW_OK ? g->gone : rc;
 }
 
 int lw__runner_run_as_guest(lw_pool *pool, struct lw__ring_item item) {

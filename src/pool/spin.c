@@ -19,14 +19,10 @@
 #define GAP_CLIP_NS (100 * LW__NS_PER_US) /* so that one long pause is soon forgotten */
 #define LULL_MAX 127                      /* breaths of about 15 ns: two microseconds */
 
-static bool must_look_up(lw_pool *pool) {
-    return lw__pool_has_work(pool);
-}
-
 static bool poll(lw_pool *pool, int times) {
     for (int i = 0; i < times; i++) {
         lw__spin_pause();
-        if (must_look_up(pool))
+        if (lw__pool_has_work(pool))
             return true;
     }
     return false;

@@ -134,7 +134,7 @@ static void drop_queued(lw_pool *pool) {
 static void drop_backlog(lw_pool *pool) {
     do
         drop_queued(pool);
-    while (recall_batches(pool));
+    while (recall_batches(pool) || !lw__pool_is_drained(pool));
 }
 
 void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode) {
@@ -214,6 +214,8 @@ int lw_pool_close(lw_pool *pool) {
         lw_pool_stop(pool, LW_DROP, -1);
     else
         lw__pool_begin_stop(pool, LW_DROP);
+    if (!is_inside && has_only_to_leave(pool))
+        await(pool, has_ended, LW__NEVER);
     await(pool, has_no_callers, LW__NEVER);
     lw__monitor_stop(pool);
     if (abandon(pool)) /* the caller may be the monitor itself */

@@ -20,7 +20,9 @@ struct submission {
     uint64_t deadline;  /* the same as a moment, once it has had to wait; 0 before */
     struct lw__waiter me;
     bool has_waited;
-    bool is_counted; /* its refusal has been */
+    bool is_held;              /* counts in pool->slow_callers, so that a close waits for it */
+    bool is_counted;           /* its refusal has been */
+    struct lw__record *record; /* of the task, if it has one */
 };
 
 /* ---- the fast way ------------------------------------------------------------------------------
@@ -42,7 +44,7 @@ static inline void after_push(lw_pool *pool, const struct lw__ring_push *push) {
         lw__attention_wake_first(pool);
 }
 
-static int submit_slowly(lw_pool *pool, struct submission *s);
+static int submit_and_say(lw_pool *pool, struct submission *s);
 
 static inline struct lw__ring_item item_of(lw_pool_fn fn, void *arg) {
     return (struct lw__ring_item){.fn = (void (*)(void))fn, .arg = arg};
@@ -71,7 +73,7 @@ int lw_pool_submit(lw_pool *pool, lw_pool_fn fn, void *arg) {
     struct submission s = {.item = item_of(fn, arg),
                            .policy = pool->set.overflow,
                            .timeout_ms = pool->set.submit_timeout_ms};
-    return submit_slowly(pool, &s);
+    return submit_and_say(pool, &s);
 }
 
 int lw_pool_try_submit(lw_pool *pool, lw_pool_fn fn, void *arg) {
@@ -81,23 +83,25 @@ int lw_pool_try_submit(lw_pool *pool, lw_pool_fn fn, void *arg) {
     if (LW__LIKELY(push_one(pool, item_of(fn, arg))))
         return LW_OK;
     struct submission s = {.item = item_of(fn, arg), .policy = LW_REFUSE};
-    return submit_slowly(pool, &s);
+    return submit_and_say(pool, &s);
 }
 
 /* ---- waiting for room --------------------------------------------------------------------------
  */
 
-/* Room for one is enough where tasks are slow; where they are short a submitter is let go only when
- * it can put many before it has to wait again, because each wait costs as much as hundreds of them.
- */
+/* Room for one is enough, except while workers hurry: then a submitter is let go only when it can
+ * put many before it has to wait again, because each wait costs as much as hundreds of short
+ * tasks. If one of them turns out slow the monitor lets it go with less. */
 static uint64_t enough_room(lw_pool *pool) {
+    if (atomic_load(&pool->hurrying) == 0)
+        return 1;
     uint64_t mean_ns = atomic_load_explicit(&pool->mean_ns, memory_order_relaxed);
     uint64_t half = (pool->ring.limit + 1) / 2, room = LW__ROOM_WORTH_NS / (mean_ns + 1) + 1;
     return room < half ? room : half;
 }
 
-static bool has_enough_room(lw_pool *pool) {
-    return lw__ring_depth(&pool->ring) + enough_room(pool) <= pool->ring.limit;
+static bool has_room(lw_pool *pool, uint64_t needed) {
+    return lw__ring_depth(&pool->ring) + needed <= pool->ring.limit;
 }
 
 /* As long as one submitter keeps a hurrying worker busy, waking the others only makes them compete:
@@ -112,7 +116,7 @@ static bool is_next_turn(lw_pool *pool) {
 }
 
 void lw__pool_offer_room(lw_pool *pool, bool is_hurrying) {
-    if (!has_enough_room(pool))
+    if (!has_room(pool, is_hurrying ? enough_room(pool) : 1))
         return;
     lw__ring_unbar(&pool->ring, LW__RING_GATED);
     if (!is_hurrying || is_next_turn(pool))
@@ -131,7 +135,7 @@ static int reason_to_go(lw_pool *pool, struct submission *s) {
         return LW_OK;
     if (reason != LW_REASON_NONE)
         return reason == LW_REASON_TIMEOUT ? LW_ETIMEDOUT : LW_ECANCELED;
-    return has_enough_room(pool) ? LW_OK : LW_PENDING;
+    return has_room(pool, enough_room(pool)) ? LW_OK : LW_PENDING;
 }
 
 /* A task's context is ended by its pool; a caller's own one has to be watched by whoever waits. */
@@ -183,7 +187,7 @@ static bool spin_for_room(lw_pool *pool) {
     while (!is_found && lw__now(pool->set.clock) < deadline) {
         for (int i = 0; i < 16; i++)
             lw__spin_pause();
-        is_found = has_enough_room(pool) || bars_now(pool) & ~LW__RING_GATED;
+        is_found = has_room(pool, enough_room(pool)) || bars_now(pool) & ~LW__RING_GATED;
     }
     atomic_store_explicit(&pool->has_room_spinner, 0, memory_order_release);
     return is_found;
@@ -197,25 +201,25 @@ static int wait_for_room(lw_pool *pool, struct submission *s) {
     if (s->deadline == 0)
         s->deadline = lw__deadline_in(pool->set.clock, s->timeout_ms);
     struct lw__ctx_watch watch = {.lot = &pool->room, .waiter = &s->me};
-    atomic_fetch_add(&pool->slow_callers, 1);
+    if (!s->is_held)
+        atomic_fetch_add(&pool->slow_callers, 1);
+    s->is_held = true;
     if (s->ctx)
         lw__ctx_watch(s->ctx, &watch);
     int rc = sleep_for_room(pool, s);
     if (s->ctx)
         lw__ctx_unwatch(s->ctx, &watch);
-    if (rc == LW_PENDING && bars_now(pool) & LW__RING_CLOSED)
-        rc = LW_ESTOPPING;
-    if (rc < 0) {
-        atomic_fetch_add(&pool->refused, 1); /* here, because after this the pool may be closed */
-        s->is_counted = true;
-        lw__pool_offer_room(pool,
-                            false); /* the wake that it may have taken belongs to the next one */
-    }
-    lw__mutex_lock(&pool->mu); /* a close waits for the last one to get out of here */
+    if (rc < 0)
+        lw__pool_offer_room(pool, false); /* the wake that it took may belong to the next one */
+    return rc;
+}
+
+/* From here on a close may free the pool. */
+static void let_go(lw_pool *pool) {
+    lw__mutex_lock(&pool->mu);
     atomic_fetch_sub(&pool->slow_callers, 1);
     lw__pool_announce_quiet(pool);
     lw__mutex_unlock(&pool->mu);
-    return rc;
 }
 
 /* ---- the policies ------------------------------------------------------------------------------
@@ -223,8 +227,12 @@ static int wait_for_room(lw_pool *pool, struct submission *s) {
 
 void lw__pool_hand_back(lw_pool *pool, void *arg) {
     atomic_fetch_add(&pool->dropped, 1);
-    if (pool->set.on_drop)
-        pool->set.on_drop(arg);
+    if (!pool->set.on_drop)
+        return;
+    struct lw__runner self = {.pool = pool, .index = LW__GUEST}; /* calls from it never wait */
+    lw__runner_adopt_thread(&self);
+    pool->set.on_drop(arg);
+    lw__runner_release_thread(&self);
 }
 
 void lw__pool_drop(lw_pool *pool, struct lw__ring_item item) {
@@ -249,12 +257,20 @@ static int drop_oldest(lw_pool *pool) {
     return LW_PENDING;
 }
 
+/* After this the pool may be gone: the guest has counted its refusal and freed its record itself.
+ * */
+static int run_here(lw_pool *pool, struct submission *s) {
+    s->is_counted = true;
+    s->record = NULL;
+    return lw__runner_run_as_guest(pool, s->item);
+}
+
 /* Inside a task nothing waits: first the worker's reserve, then at once, in place. */
 static int submit_inside(lw_pool *pool, struct submission *s, struct lw__worker *w,
                          uint32_t nested) {
     if (w && lw__worker_reserve(w, s->item))
         return LW_OK;
-    return nested < LW__NESTED_MAX ? lw__runner_run_as_guest(pool, s->item) : LW_EFULL;
+    return nested < LW__NESTED_MAX ? run_here(pool, s) : LW_EFULL;
 }
 
 static int on_full(lw_pool *pool, struct submission *s) {
@@ -267,11 +283,15 @@ static int on_full(lw_pool *pool, struct submission *s) {
     if (nested > 0)
         return submit_inside(pool, s, w, nested);
     if (s->policy == LW_CALLER_RUNS)
-        return lw__runner_run_as_guest(pool, s->item);
+        return run_here(pool, s);
     return wait_for_room(pool, s);
 }
 
+/* Unless the task was cancelled by its ticket while its submitter still waited: then its argument
+ * has gone to on_drop, as if it had been accepted. */
 static int refuse(lw_pool *pool, const struct submission *s, int rc) {
+    if (s->record && lw__record_refuse(pool, s->record))
+        return LW_OK;
     if (!s->is_counted)
         atomic_fetch_add(&pool->refused, 1);
     return rc;
@@ -306,7 +326,17 @@ static int submit_slowly(lw_pool *pool, struct submission *s) {
     do
         rc = try_once(pool, s);
     while (rc == LW_PENDING);
-    return rc < 0 ? refuse(pool, s, rc) : LW_OK;
+    if (rc < 0)
+        rc = refuse(pool, s, rc);
+    if (s->is_held)
+        let_go(pool);
+    return rc;
+}
+
+/* What the caller is told: where the pool has gone meanwhile the task has been run all the same. */
+static int submit_and_say(lw_pool *pool, struct submission *s) {
+    int rc = submit_slowly(pool, s);
+    return rc < 0 ? rc : LW_OK;
 }
 
 /* ---- with a context, or for a ticket -----------------------------------------------------------
@@ -348,21 +378,18 @@ int lw_pool_submit_with(lw_pool *pool, lw_pool_fn fn, void *arg, const lw_submit
                                          : o.timeout_ms == LW_ZERO ? 0
                                                                    : o.timeout_ms};
     bool needs_record = o.ticket || (o.ctx && o.ctx->value_size > 0);
-    struct lw__record *record = NULL;
     if (needs_record) {
-        record = lw__record_make(pool, fn, arg, o.ctx);
-        if (!record)
+        s.record = lw__record_make(pool, fn, arg, o.ctx);
+        if (!s.record)
             return lw__error_set(err, refuse(pool, &s, LW_ENOMEM), 0,
-                                 "no memory for a record of %zu bytes", sizeof *record);
-        s.item = item_of(lw__record_tag, record);
+                                 "no memory for a record of %zu bytes", sizeof *s.record);
+        s.item = item_of(lw__record_tag, s.record);
         if (o.ticket)
-            *o.ticket = record->ticket;
+            *o.ticket = s.record->ticket;
     }
-    rc = submit_slowly(pool, &s);
+    rc = submit_and_say(pool, &s);
     if (rc >= 0)
         return rc;
-    if (record)
-        lw__record_free(pool, record);
     if (o.ticket)
         *o.ticket = 0;
     return lw__error_set(err, rc, 0, "the task was not accepted: %s", lw_status_text(rc));
@@ -398,6 +425,13 @@ static size_t push_chunk(lw_pool *pool, const lw_pool_task *tasks, size_t n) {
     return push.count;
 }
 
+static int submit_next(lw_pool *pool, const lw_pool_task *task) {
+    struct submission s = {.item = item_of(task->fn, task->arg),
+                           .policy = pool->set.overflow,
+                           .timeout_ms = pool->set.submit_timeout_ms};
+    return submit_slowly(pool, &s);
+}
+
 static int check_many(const lw_pool *pool, const lw_pool_task *tasks, size_t count) {
     if (!pool || (count > 0 && !tasks))
         return LW_EINVAL;
@@ -414,11 +448,13 @@ int lw_pool_submit_many(lw_pool *pool, const lw_pool_task *tasks, size_t count, 
         size_t left = count - done;
         size_t n = push_chunk(pool, tasks + done, left < CHUNK ? left : CHUNK);
         if (n == 0) {
-            rc = lw_pool_submit(pool, tasks[done].fn, tasks[done].arg);
-            n = rc == LW_OK;
+            rc = submit_next(pool, &tasks[done]);
+            n = rc >= 0;
         }
         done += n;
     }
+    if (rc > 0) /* the last one was run here, and has closed the pool or forked */
+        rc = done == count ? LW_OK : rc == LW__FORKED ? LW_EFORKED : LW_ESTOPPING;
     if (accepted)
         *accepted = done;
     return rc;

@@ -177,6 +177,19 @@ static void run_batch(struct lw__worker *w, uint32_t n) {
         lw__attention_give(w);
 }
 
+void lw__worker_shift(struct lw__worker *w, bool is_hurrying) {
+    lw_pool *pool = w->runner.pool;
+    if (atomic_exchange(&w->is_hurrying, is_hurrying) == is_hurrying)
+        return;
+    if (is_hurrying) {
+        atomic_fetch_add(&pool->hurrying, 1);
+    } else {
+        atomic_fetch_sub(&pool->hurrying, 1);
+        if (lw__lot_count(&pool->room) > 0)
+            lw__pool_offer_room(pool, false); /* less room is enough now */
+    }
+}
+
 /* How many to take at once, and the change of gear that goes with it. */
 static uint32_t choose_gear(struct lw__worker *w) {
     lw_pool *pool = w->runner.pool;
@@ -184,7 +197,7 @@ static uint32_t choose_gear(struct lw__worker *w) {
     bool must_hurry = pool->can_hurry && w->mean_ns < LW__SHORT_TASK_NS
                       && w->streak >= LW__HURRY_STREAK && (is_hurrying || lw__monitor_start(pool));
     if (must_hurry != is_hurrying) {
-        atomic_store(&w->is_hurrying, must_hurry);
+        lw__worker_shift(w, must_hurry);
         if (must_hurry && pool->is_guarded)
             lw__monitor_rouse(pool); /* from now on it has to look more often */
         else if (must_hurry)
@@ -265,7 +278,7 @@ static bool await_work(struct lw__worker *w) {
     if (lw__spin_for_work(w))
         return true;
     w->streak = 0;
-    atomic_store(&w->is_hurrying, 0);
+    lw__worker_shift(w, false);
     atomic_store(&w->is_up, 0);
     bool is_woken = lw__attention_sleep(w, idle_deadline(pool));
     if (!is_woken && lw__crew_may_quit(w))
@@ -309,7 +322,7 @@ static void on_thread_ending(void *arg) {
         w->settled_here++;
     w->is_direct = false;
     lw__crew_replace_thread(w);
-    lw__runner_release_thread();
+    lw__runner_release_thread(&w->runner);
 }
 
 void *lw__worker_main(void *arg) {
@@ -317,16 +330,16 @@ void *lw__worker_main(void *arg) {
     pthread_cleanup_push(on_thread_ending, w);
     w->runner.outer = NULL;
     lw__runner_adopt_thread(&w->runner);
-    lw__attention_give(w);
     get_up(w);
     w->has_run = false;
-    run_claimed(w, 0);
+    run_claimed(w, 0); /* after a task that has ended the thread before this one */
     run_reserve(w);
+    lw__attention_give(w);
     if (!w->is_dismissed)
         work(w);
     publish_settled(w);
     pthread_cleanup_pop(0);
+    lw__runner_release_thread(&w->runner);
     lw__crew_leave(w);
-    lw__runner_release_thread();
     return NULL;
 }
