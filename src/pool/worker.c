@@ -321,8 +321,8 @@ static void on_thread_ending(void *arg) {
     else
         w->settled_here++;
     w->is_direct = false;
-    lw__crew_replace_thread(w);
     lw__runner_release_thread(&w->runner);
+    lw__crew_replace_thread(w); /* from here on the place belongs to another thread */
 }
 
 void *lw__worker_main(void *arg) {
