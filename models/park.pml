@@ -22,7 +22,6 @@
  *     NO_PASS_ON     who withdraws last does not look whether somebody else should wake
  *     NO_LOOK_AGAIN  who has counted a sleeper and found none does not look again (wake_first) …
  *     NO_LOOK_AFTER  … nor does who wakes all: a push that is half done when a stop comes is missed
- *     NEWEST_OF_ALL  waking all takes the newest first
  *     SHOW_FIRST     attention is shown before it is counted, and may be revoked in between
  *     MODE_FIRST     a stop sets the mode before it closes the ring
  *     NO_REVOKE      the monitor does nothing
@@ -130,11 +129,7 @@ inline wake_all(found) { /* lw__attention_wake_all */
     :: else ->
         sleepers--;
         attentive++; /* wake_another */
-#ifdef NEWEST_OF_ALL
-        wake_one(true, found);
-#else
         wake_one(false, found);
-#endif
         if
         :: found
         :: else ->

@@ -7,6 +7,7 @@
 
 #include "base/futex.h"
 #include "base/memory.h"
+#include "base/points.h"
 
 #include <string.h>
 
@@ -123,6 +124,7 @@ enum lw__ring_result lw__ring_push(struct lw__ring *ring, const struct lw__ring_
     }
     struct lw__ring_cell *cell = &ring->cells[last & ring->mask];
     cell->arg = items[n - 1].arg;
+    LW__POINT("push: accepted, not there");
     atomic_exchange(&cell->word, full_word(ring, last, items[n - 1]));
     return LW__RING_PUSHED;
 }
@@ -153,6 +155,7 @@ uint32_t lw__ring_pop(struct lw__ring *ring, struct lw__ring_item *items, uint32
             head = again;
         }
     } while (n == 0 || !atomic_compare_exchange_weak(&ring->head, &head, head + n));
+    LW__POINT("pop: taken, cells not free");
 
     for (uint32_t i = 0; i < n; i++) {
         struct lw__ring_cell *cell = &ring->cells[(head + i) & ring->mask];

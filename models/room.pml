@@ -1,0 +1,190 @@
+/* Waiting for room: no submitter sleeps for good while there is some.
+ *
+ * A model of src/pool/submit.c, wait_for_room and lw__pool_offer_room, and of who calls the latter: a
+ * worker that has taken something or stops hurrying, a submitter that gives up or had to wait, the
+ * monitor. The gate is the bit of the ring's tail that keeps later ones out while somebody waits. Two
+ * ways in which room is held back are modelled as "perhaps": how much is enough while a worker hurries
+ * (2 of 3 cells here), and whose turn it is.
+ *
+ * The submitters are exactly as many as get in if every cell is used: the worker takes as many tasks as
+ * it may and then sits in one that never ends. So if anybody sleeps although there is a place left,
+ * nothing moves any more, and Spin reports an invalid end state. One of them may give up at any time.
+ *
+ * Tried with `spin -a -D<name>`, and found:
+ *     NO_LOOK         a submitter does not look for room after it has entered the lot
+ *     NO_HAND_ON      who gives up does not hand on the wake that it may have been given
+ *     NO_NEXT         who had to wait does not offer what is left to the next
+ *     NO_UNBAR        who finds room after all leaves the gate shut
+ *     NO_SHIFT        a worker that stops hurrying does not offer what is enough then
+ *     NO_TICK         the monitor does not offer room while a hurrying worker is slow
+ *     TURNS_FOR_ALL   turns are kept when nobody hurries, too
+ */
+/* check: -DSAFETY */
+
+#define LIMIT 3
+#define TAKEN 2                      /* by the worker, before the slow one */
+#define SUBMITTERS (LIMIT + TAKEN)
+#define PATIENT (SUBMITTERS - 1)     /* all but the last one */
+
+byte head, tail;                     /* base/ring.h */
+bool is_gated;                       /* a bit of the tail */
+bool is_listed[SUBMITTERS], is_woken[SUBMITTERS]; /* the lot `room` */
+byte room_count;
+bool is_hurrying;                    /* pool->hurrying */
+bool is_slow;                        /* the worker, for good */
+byte done;
+hidden byte i;
+
+inline wake_oldest() { /* lw__lot_wake_oldest; any of them: lw__lot_enter_again makes the order vary */
+    atomic {
+        if
+        :: room_count > 0 ->
+            select_listed();
+            is_listed[i] = false;
+            is_woken[i] = true;
+            room_count--
+        :: else
+        fi
+    }
+}
+
+inline select_listed() {
+    if
+    :: is_listed[0] -> i = 0
+    :: is_listed[1] -> i = 1
+    :: is_listed[2] -> i = 2
+    :: is_listed[3] -> i = 3
+    :: is_listed[4] -> i = 4
+    fi
+}
+
+/* lw__pool_offer_room; ring.h, lw__ring_depth reads the head first. */
+inline offer_room(may_hold_back) {
+    atomic { seen = head; is_much = may_hold_back && is_hurrying }
+    if
+    :: tail - seen + 1 + is_much > LIMIT
+    :: else ->
+        is_gated = false;
+        if /* is_next_turn: while it is another's, and the queue has not run dry */
+#ifdef TURNS_FOR_ALL
+        :: may_hold_back && tail > head
+#else
+        :: may_hold_back && is_hurrying && tail > head
+#endif
+        :: true -> wake_oldest()
+        fi
+    fi;
+    atomic { seen = 0; is_much = false }
+}
+
+proctype submitter(byte me) { /* lw_pool_submit, submit_slowly */
+    byte seen;
+    bool is_much, has_waited, has_given_up;
+again: /* try_once */
+    atomic {
+        if
+        :: !is_gated && tail - head < LIMIT -> tail++
+        :: else -> goto wait
+        fi
+    }
+#ifndef NO_NEXT
+    if
+    :: has_waited && room_count > 0 -> offer_room(true)
+    :: else
+    fi;
+#endif
+    goto out;
+
+wait: /* sleep_for_room */
+    atomic { is_listed[me] = true; is_woken[me] = false; room_count++; has_waited = true }
+    is_gated = true;
+#ifndef NO_LOOK
+    atomic { seen = head; is_much = is_hurrying } /* reason_to_go */
+    if
+    :: tail - seen + 1 + is_much <= LIMIT ->
+        atomic { /* lw__lot_leave */
+            seen = 0; is_much = false;
+            if
+            :: is_listed[me] -> is_listed[me] = false; room_count--
+            :: else
+            fi
+        }
+#ifndef NO_UNBAR
+        offer_room(true);
+#endif
+        goto up
+    :: else -> atomic { seen = 0; is_much = false }
+    fi;
+#endif
+    if /* lw__lot_wait */
+    :: is_woken[me]
+    :: atomic { me == PATIENT && is_listed[me] -> is_listed[me] = false; room_count--; has_given_up = true }
+    fi;
+up:
+    if
+    :: room_count == 0 -> is_gated = false
+    :: else
+    fi;
+    if /* a deadline, or a cancelled context; also of one that was woken just before */
+    :: has_given_up
+    :: me == PATIENT -> skip
+    :: !has_given_up -> goto again
+    fi;
+#ifndef NO_HAND_ON
+    offer_room(false);
+#endif
+out:
+    done++
+}
+
+proctype worker() { /* take_from_ring */
+    byte seen, taken;
+    bool is_much;
+    do
+    :: taken < TAKEN ->
+        if /* choose_gear, lw__worker_shift */
+        :: is_hurrying ->
+            is_hurrying = false;
+#ifndef NO_SHIFT
+            if
+            :: room_count > 0 -> offer_room(false)
+            :: else
+            fi
+#endif
+        :: !is_hurrying -> is_hurrying = true
+        :: skip
+        fi;
+        atomic { tail > head -> head++; taken++ } /* lw__ring_pop */
+        if
+        :: room_count > 0 -> offer_room(is_hurrying)
+        :: else
+        fi
+    :: else -> break
+    od;
+    is_slow = true
+}
+
+proctype monitor() { /* watch_all, as long as a worker hurries */
+    byte seen;
+    bool is_much;
+end:
+    do
+#ifndef NO_TICK
+    :: is_slow && is_hurrying && room_count > 0 && tail - head < LIMIT -> offer_room(false)
+#endif
+    :: false
+    od
+}
+
+init {
+    atomic {
+        run submitter(0);
+        run submitter(1);
+        run submitter(2);
+        run submitter(3);
+        run submitter(4);
+        run worker();
+        run monitor()
+    }
+    (done == SUBMITTERS && is_slow)
+}
