@@ -3,12 +3,13 @@
  * A model of src/pool/submit.c, wait_for_room and lw__pool_offer_room, and of who calls the latter: a
  * worker that has taken something or stops hurrying, a submitter that gives up or had to wait, the
  * monitor. The gate is the bit of the ring's tail that keeps later ones out while somebody waits. Two
- * ways in which room is held back are modelled as "perhaps": how much is enough while a worker hurries
- * (2 of 3 cells here), and whose turn it is.
+ * ways in which room is held back while a worker hurries are modelled as "perhaps": how much of it is
+ * enough (2 of 3 cells here), and whose turn it is.
  *
- * The submitters are exactly as many as get in if every cell is used: the worker takes as many tasks as
- * it may and then sits in one that never ends. So if anybody sleeps although there is a place left,
- * nothing moves any more, and Spin reports an invalid end state. One of them may give up at any time.
+ * The queue is full at first. The worker takes a few tasks and then sits in one that never ends; as many
+ * submitters as it has taken tasks want to get in, and one more comes, waits and gives up. So if anybody
+ * sleeps on although there is a place left, nothing moves any more, and Spin reports an invalid end
+ * state.
  *
  * Tried with `spin -a -D<name>`, and found:
  *     NO_LOOK         a submitter does not look for room after it has entered the lot
@@ -22,17 +23,16 @@
 /* check: -DSAFETY */
 
 #define LIMIT 3
-#define TAKEN 2                      /* by the worker, before the slow one */
-#define SUBMITTERS (LIMIT + TAKEN)
-#define PATIENT (SUBMITTERS - 1)     /* all but the last one */
+#define TAKEN 3       /* by the worker, before the slow one */
+#define QUITTER TAKEN /* the submitter that gives up; the patient ones are 0 to TAKEN - 1 */
 
-byte head, tail;                     /* base/ring.h */
-bool is_gated;                       /* a bit of the tail */
-bool is_listed[SUBMITTERS], is_woken[SUBMITTERS]; /* the lot `room` */
+byte head, tail = LIMIT; /* base/ring.h */
+bool is_gated;           /* a bit of the tail */
+bool is_listed[TAKEN + 1], is_woken[TAKEN + 1]; /* the lot `room` */
 byte room_count;
-bool is_hurrying;                    /* pool->hurrying */
-bool is_slow;                        /* the worker, for good */
-byte done;
+bool is_hurrying; /* pool->hurrying */
+bool is_slow;     /* the worker, for good */
+byte started, done;
 hidden byte i;
 
 inline wake_oldest() { /* lw__lot_wake_oldest; any of them: lw__lot_enter_again makes the order vary */
@@ -54,8 +54,18 @@ inline select_listed() {
     :: is_listed[1] -> i = 1
     :: is_listed[2] -> i = 2
     :: is_listed[3] -> i = 3
-    :: is_listed[4] -> i = 4
     fi
+}
+
+inline leave() { /* lw__lot_leave */
+    atomic {
+        seen = 0;
+        is_much = false;
+        if
+        :: is_listed[me] -> is_listed[me] = false; room_count--
+        :: else
+        fi
+    }
 }
 
 /* lw__pool_offer_room; ring.h, lw__ring_depth reads the head first. */
@@ -79,12 +89,13 @@ inline offer_room(may_hold_back) {
 
 proctype submitter(byte me) { /* lw_pool_submit, submit_slowly */
     byte seen;
-    bool is_much, has_waited, has_given_up;
+    bool is_much, has_waited;
+    atomic { me == QUITTER || started == me -> started = started + (me != QUITTER) } /* alike: in order */
 again: /* try_once */
     atomic {
         if
-        :: !is_gated && tail - head < LIMIT -> tail++
-        :: else -> goto wait
+        :: is_gated || tail - head == LIMIT -> goto wait
+        :: else -> tail = tail + (me != QUITTER) /* which comes in vain if it need not wait */
         fi
     }
 #ifndef NO_NEXT
@@ -102,13 +113,7 @@ wait: /* sleep_for_room */
     atomic { seen = head; is_much = is_hurrying } /* reason_to_go */
     if
     :: tail - seen + 1 + is_much <= LIMIT ->
-        atomic { /* lw__lot_leave */
-            seen = 0; is_much = false;
-            if
-            :: is_listed[me] -> is_listed[me] = false; room_count--
-            :: else
-            fi
-        }
+        leave();
 #ifndef NO_UNBAR
         offer_room(true);
 #endif
@@ -118,20 +123,19 @@ wait: /* sleep_for_room */
 #endif
     if /* lw__lot_wait */
     :: is_woken[me]
-    :: atomic { me == PATIENT && is_listed[me] -> is_listed[me] = false; room_count--; has_given_up = true }
+    :: me == QUITTER -> leave() /* its deadline; or it was woken at this very moment */
     fi;
 up:
     if
     :: room_count == 0 -> is_gated = false
     :: else
     fi;
-    if /* a deadline, or a cancelled context; also of one that was woken just before */
-    :: has_given_up
-    :: me == PATIENT -> skip
-    :: !has_given_up -> goto again
+    if
+    :: me != QUITTER -> goto again
+    :: else
     fi;
 #ifndef NO_HAND_ON
-    offer_room(false);
+    offer_room(false); /* wait_for_room */
 #endif
 out:
     done++
@@ -182,9 +186,8 @@ init {
         run submitter(1);
         run submitter(2);
         run submitter(3);
-        run submitter(4);
         run worker();
         run monitor()
     }
-    (done == SUBMITTERS && is_slow)
+    (done == TAKEN + 1 && is_slow)
 }

@@ -7,6 +7,8 @@
 #include "base/futex.h"
 #include "pool/pool_internal.h"
 
+#include <sched.h>
+
 #define CALL_POLLS 400 /* of about 40 ns: as long as falling asleep would cost */
 
 enum { CALL_OPEN = 0, CALL_ASLEEP = 1, CALL_ENDED = 2, CALL_DROPPED = 3 };
@@ -56,6 +58,8 @@ static uint32_t await_end(struct call *call) {
         if (state != CALL_OPEN)
             return state;
         lw__spin_pause();
+        if (i % 64 == 63)
+            sched_yield(); /* the worker may wait for this very core */
     }
     LW__POINT("call: about to sleep");
     uint32_t open = CALL_OPEN;

@@ -12,6 +12,8 @@
 #include "base/futex.h"
 #include "pool/pool_internal.h"
 
+#include <sched.h>
+
 #define FIRST_POLLS 32 /* before the clock is read at all: half a microsecond */
 #define SHORT_SPIN_NS (10 * LW__NS_PER_US)
 #define DEFAULT_PERCENT 13
@@ -32,7 +34,9 @@ static bool poll(lw_pool *pool, int times) {
 static bool poll_until(lw_pool *pool, uint64_t *now, uint64_t deadline) {
     bool is_found = false;
     while (!is_found && *now < deadline) {
-        is_found = poll(pool, 16);
+        is_found = poll(pool, 64);
+        if (!is_found)
+            sched_yield(); /* on a busy machine whoever brings the work may wait for this very core */
         *now = lw__now(pool->set.clock);
     }
     return is_found;

@@ -5,6 +5,8 @@
 #include "base/futex.h"
 #include "pool/pool_internal.h"
 
+#include <sched.h>
+
 /* One task in ten or so has its wait in the queue measured: every 64th, and any that has to wake
  * somebody, which costs so much that reading the clock does not count. */
 #define PROBE_MASK 63
@@ -185,8 +187,9 @@ static bool spin_for_room(lw_pool *pool) {
     bool is_found = false;
     uint64_t deadline = lw__now(pool->set.clock) + ROOM_SPIN_NS;
     while (!is_found && lw__now(pool->set.clock) < deadline) {
-        for (int i = 0; i < 16; i++)
+        for (int i = 0; i < 64; i++)
             lw__spin_pause();
+        sched_yield(); /* whoever makes room may wait for this very core */
         is_found = has_room(pool, enough_room(pool)) || bars_now(pool) & ~LW__RING_GATED;
     }
     atomic_store_explicit(&pool->has_room_spinner, 0, memory_order_release);

@@ -319,7 +319,7 @@ TEST(a_close_after_a_stop_that_timed_out_leaves_nobody_behind_once_nothing_runs)
         occupy(pool, &gate, 1);
         assert_status(lw_pool_stop(pool, LW_DRAIN, 0), LW_ETIMEDOUT);
         gate_open(&gate);
-        await_that(lw_pool_running(pool, NULL, 0) == 0);
+        assert_status(lw_pool_wait_idle(pool, -1), LW_OK);
         close_pool(pool);
     }
 }
