@@ -36,7 +36,7 @@ static bool poll_until(lw_pool *pool, uint64_t *now, uint64_t deadline) {
     while (!is_found && *now < deadline) {
         is_found = poll(pool, 64);
         if (!is_found)
-            sched_yield(); /* on a busy machine whoever brings the work may wait for this very core */
+            sched_yield(); /* whoever brings the work may wait for this very core */
         *now = lw__now(pool->set.clock);
     }
     return is_found;
