@@ -231,7 +231,7 @@ static void close_it(lw_ctx *ctx, void *arg) {
     struct closing *c = arg;
     assert_status(lw_pool_close(c->pool), LW_PENDING);
     if (c->must_be_last)
-        await_that(thread_count() == c->threads_before);
+        await_that(thread_count() <= c->threads_before + test_is_sanitized());
 }
 
 /* The first task fills the queue, the second is run by the caller and closes the pool. */
@@ -254,7 +254,7 @@ static void close_within_many(size_t count, bool must_be_last, int expected) {
     tally_await(&c.busy.passed, 1);
     assert_int_equal(tally_read(&drops), drops_before + 1); /* the queued one */
     assert_int_equal(tally_read(&runs), 0);
-    await_that(thread_count() == c.threads_before);
+    await_that(thread_count() <= c.threads_before + test_is_sanitized());
 }
 
 TEST(a_task_that_closes_the_pool_within_submit_many_is_the_last_to_be_accepted) {
