@@ -109,6 +109,8 @@ static bool has_room(lw_pool *pool, uint64_t needed) {
 /* As long as one submitter keeps a hurrying worker busy, waking the others only makes them compete:
  * they take turns, in the order in which they came. The queue running dry ends the turn. */
 static bool is_next_turn(lw_pool *pool) {
+    if (atomic_load(&pool->hurrying) == 0)
+        return true;
     uint64_t now = lw__now(pool->set.clock);
     if (lw__ring_depth(&pool->ring) > 0
         && now < atomic_load_explicit(&pool->room_turn_ends, memory_order_relaxed))
