@@ -85,7 +85,7 @@ static void register_guest(struct lw__runner *r) {
     lw__mutex_unlock(&pool->mu);
 }
 
-/* True: it was the last one in a pool that has been closed, and has freed it. */
+/* True: the pool has been closed, and is freed by this thread or by another on its way out. */
 static bool unregister_guest(struct lw__runner *r) {
     lw_pool *pool = r->pool;
     innermost = r->outer;
@@ -94,13 +94,14 @@ static bool unregister_guest(struct lw__runner *r) {
     if (r->next_guest)
         r->next_guest->previous_guest = r->previous_guest;
     atomic_fetch_sub(&pool->guest_count, 1);
-    bool must_free = pool->is_abandoned && lw__pool_has_ended_locked(pool);
+    bool is_closed = pool->is_abandoned;
+    bool must_free = is_closed && lw__pool_has_ended_locked(pool);
     lw__pool_announce_quiet(pool); /* under mu: once it is released the pool may be closed */
     lw__mutex_unlock(&pool->mu);
     lw__runner_free(r);
     if (must_free)
         lw__pool_free(pool);
-    return must_free;
+    return is_closed;
 }
 
 /* Also the clean-up handler, when the task ends its thread. */
