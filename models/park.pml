@@ -7,7 +7,7 @@
  * it stands in is named beside it. In C all of them are sequentially consistent: that they interleave
  * is all that can happen.
  *
- * Left out: batches, waiting for room (room.pml), workers that quit.
+ * Left out: batches (batch.pml), waiting for room (room.pml), workers that quit.
  *
  * How a lost wake-up shows: the first task ends only when a second one has begun, which takes two
  * workers. If one of them sleeps through it nothing moves any more before everything has run, and

@@ -7,7 +7,7 @@
  * enough (2 of 3 cells here), and whose turn it is.
  *
  * The queue is full at first. The worker takes a few tasks and then sits in one that never ends; as many
- * submitters as it has taken tasks want to get in, and one more comes, waits and gives up. So if anybody
+ * submitters as it takes want to get in; or one comes besides, waits and gives up. So if anybody
  * sleeps on although there is a place left, nothing moves any more, and Spin reports an invalid end
  * state.
  *
@@ -15,23 +15,24 @@
  *     NO_LOOK         a submitter does not look for room after it has entered the lot
  *     NO_HAND_ON      who gives up does not hand on the wake that it may have been given
  *     NO_NEXT         who had to wait does not offer what is left to the next
- *     NO_UNBAR        who finds room after all leaves the gate shut
- *     NO_SHIFT        a worker that stops hurrying does not offer what is enough then
+ *     NO_SHIFT        a worker that stops hurrying does not offer what is enough from then on
  *     NO_TICK         the monitor does not offer room while a hurrying worker is slow
  *     TURNS_FOR_ALL   turns are kept when nobody hurries, too
  */
 /* check: -DSAFETY */
 
 #define LIMIT 3
-#define TAKEN 3       /* by the worker, before the slow one */
-#define QUITTER TAKEN /* the submitter that gives up; the patient ones are 0 to TAKEN - 1 */
+#define QUITTER 2 /* the submitter that gives up; the patient ones are 0 and 1 */
 
 byte head, tail = LIMIT; /* base/ring.h */
 bool is_gated;           /* a bit of the tail */
-bool is_listed[TAKEN + 1], is_woken[TAKEN + 1]; /* the lot `room` */
+bool is_listed[3], is_woken[3]; /* the lot `room` */
 byte room_count;
 bool is_hurrying; /* pool->hurrying */
 bool is_slow;     /* the worker, for good */
+/* the scenario: two want to get in and the worker may hurry, or one does and a quitter comes */
+bool can_hurry;
+byte wanted = 1; /* so many tasks does the worker take before the slow one */
 byte started, done;
 hidden byte i;
 
@@ -53,7 +54,6 @@ inline select_listed() {
     :: is_listed[0] -> i = 0
     :: is_listed[1] -> i = 1
     :: is_listed[2] -> i = 2
-    :: is_listed[3] -> i = 3
     fi
 }
 
@@ -114,9 +114,7 @@ wait: /* sleep_for_room */
     if
     :: tail - seen + 1 + is_much <= LIMIT ->
         leave();
-#ifndef NO_UNBAR
         offer_room(true);
-#endif
         goto up
     :: else -> atomic { seen = 0; is_much = false }
     fi;
@@ -141,12 +139,11 @@ out:
     done++
 }
 
-proctype worker() { /* take_from_ring */
+proctype worker() { /* take */
     byte seen, taken;
     bool is_much;
     do
-    :: taken < TAKEN ->
-        if /* choose_gear, lw__worker_shift */
+    ::  if /* choose_gear, lw__worker_shift */
         :: is_hurrying ->
             is_hurrying = false;
 #ifndef NO_SHIFT
@@ -155,15 +152,25 @@ proctype worker() { /* take_from_ring */
             :: else
             fi
 #endif
-        :: !is_hurrying -> is_hurrying = true
+        :: can_hurry && !is_hurrying -> is_hurrying = true
         :: skip
         fi;
-        atomic { tail > head -> head++; taken++ } /* lw__ring_pop */
+        if
+        :: taken == wanted -> break /* lw__batch_adopt: the slow one was not in the ring */
+        :: else
+        fi;
+        atomic { /* lw__ring_pop: one, or a batch */
+            tail > head;
+            head++; taken++;
+            if
+            :: is_hurrying && tail > head && taken < wanted -> head++; taken++
+            :: true
+            fi
+        }
         if
         :: room_count > 0 -> offer_room(is_hurrying)
         :: else
         fi
-    :: else -> break
     od;
     is_slow = true
 }
@@ -183,11 +190,12 @@ end:
 init {
     atomic {
         run submitter(0);
-        run submitter(1);
-        run submitter(2);
-        run submitter(3);
         run worker();
-        run monitor()
+        run monitor();
+        if
+        :: can_hurry = true; wanted = 2; run submitter(1)
+        :: run submitter(QUITTER)
+        fi
     }
-    (done == TAKEN + 1 && is_slow)
+    (done == 2 && is_slow)
 }
