@@ -11,7 +11,7 @@ help: ## print this
 	@echo
 	@echo 'More: docs/HACKING.md'
 
-.PHONY: run test soak check bench bench-pool format symbols install clean
+.PHONY: run test soak sim check bench bench-pool bench-engine bench-sqlite format symbols install clean
 run: ## build and run the tour of what the library does
 	@tools/setup
 	@tools/build $(PRESET)
@@ -25,6 +25,12 @@ soak: ## run the tests with their long loops; TESTS and PRESET as above
 	@tools/setup
 	@LW_SOAK=1 tools/test $(PRESET) $(TESTS)
 
+sim: ## simulate the engine: SEEDS=1000 of them, or SEED=7 with every step; PRESET as above
+	@tools/setup
+	@tools/build $(PRESET)
+	@LW_SEED=$(or $(SEED),$(shell date +%s)) LW_SEEDS=$(or $(SEEDS),$(if $(SEED),,1000)) \
+		build/$(PRESET)/tests/test-sim-engine --here seeds_that_are_asked_for_keep_to_the_model
+
 check: ## check style, layers, symbols, headers, models; CHECK=layers picks one
 	@tools/setup
 	@tools/check $(CHECK)
@@ -36,6 +42,14 @@ bench: ## measure everything beside its peers
 bench-pool: ## measure the pool beside its peers
 	@tools/setup build bench
 	@bench/run pool
+
+bench-engine: ## measure the engine beside a Go and a Java program
+	@tools/setup build bench
+	@bench/run engine
+
+bench-sqlite: ## measure the SQLite store beside beanstalkd and a bare fdatasync
+	@tools/setup build bench
+	@bench/run sqlite
 
 format: ## lay out all C files as .clang-format says
 	@tools/setup

@@ -49,6 +49,51 @@ function(legwork_compile target)
   endif()
 endfunction()
 
+# legwork_objects(<target> <source>...): compiled once, for a shared and a static library.
+function(legwork_objects target)
+  add_library(${target} OBJECT ${ARGN})
+  legwork_compile(${target})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PRIVATE include src)
+endfunction()
+
+# legwork_library(<name> <exported name> <objects>...): lib<name>, shared (target <name>) and static
+# (<name>-static).
+function(legwork_library name exported)
+  add_library(${name} SHARED)
+  add_library(${name}-static STATIC)
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${exported}
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  set_target_properties(${name}-static PROPERTIES EXPORT_NAME ${exported}-static OUTPUT_NAME ${name})
+  foreach(target ${name} ${name}-static)
+    get_target_property(alias ${target} EXPORT_NAME)
+    add_library(legwork::${alias} ALIAS ${target})
+    foreach(objects IN LISTS ARGN)
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+    endforeach()
+    target_include_directories(${target} PUBLIC
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_link_libraries(${target} PUBLIC Threads::Threads)
+    target_link_options(${target} PRIVATE ${legwork_link_options})
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+  endforeach()
+endfunction()
+
+# legwork_embed_sql(<variable> <folder of src>): the C file made of the folder's sql/*.sql.
+function(legwork_embed_sql variable folder)
+  set(sql ${PROJECT_SOURCE_DIR}/src/${folder}/sql)
+  set(output ${PROJECT_BINARY_DIR}/${folder}/sql.c)
+  file(GLOB files CONFIGURE_DEPENDS ${sql}/*.sql)
+  list(TRANSFORM files REPLACE ".*/" "" OUTPUT_VARIABLE names)
+  list(JOIN names " " names) # in the command, so that a file that goes away makes it run again
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
+  add_custom_command(OUTPUT ${output} DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/EmbedSql.cmake
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${sql} -DNAMES=${names} -DHEADER=${folder}/sql.h
+      -DOUTPUT=${output} -P ${PROJECT_SOURCE_DIR}/cmake/EmbedSql.cmake
+    COMMENT "Embedding src/${folder}/sql" VERBATIM)
+  set(${variable} ${output} PARENT_SCOPE)
+endfunction()
+
 # legwork_launcher: what sanitized programs are started with. The sanitizers of gcc 12 and clang 14
 # cannot map their shadow memory where the kernel randomises more than 28 bits of an address
 # (vm.mmap_rnd_bits is 32 in later kernels); without randomisation they always can. Containers may

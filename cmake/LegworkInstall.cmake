@@ -1,10 +1,16 @@
-# What `make install` puts where: headers, both libraries, the CMake package and the pkg-config file.
+# What `make install` puts where: headers, the libraries, the CMake package and the pkg-config files.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/legwork)
 
 install(DIRECTORY include/legwork DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(TARGETS legwork-core legwork-core-static EXPORT legwork-targets)
+set(libraries legwork-core)
+if(LEGWORK_SQLITE)
+  list(APPEND libraries legwork)
+endif()
+foreach(library IN LISTS libraries)
+  install(TARGETS ${library} ${library}-static EXPORT legwork-targets)
+endforeach()
 install(EXPORT legwork-targets NAMESPACE legwork:: DESTINATION ${package_dir})
 
 configure_file(cmake/legwork-config.cmake.in legwork-config.cmake @ONLY)
@@ -16,5 +22,7 @@ install(FILES ${PROJECT_BINARY_DIR}/legwork-config.cmake
 file(RELATIVE_PATH prefix_from_pc
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" prefix_from_pc ${prefix_from_pc})
-configure_file(cmake/legwork-core.pc.in legwork-core.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/legwork-core.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(library IN LISTS libraries)
+  configure_file(cmake/${library}.pc.in ${library}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

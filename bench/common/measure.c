@@ -32,17 +32,22 @@ void bench_spin_until(int64_t until_ns) {
 }
 
 int64_t bench_resident_bytes(void) {
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    return bench_resident_bytes_of(getpid());
+}
+
+int64_t bench_resident_bytes_of(int process) {
     char line[256];
     long kibibytes = -1;
+    snprintf(line, sizeof line, "/proc/%d/smaps_rollup", process);
+    FILE *file = fopen(line, "r");
     if (!file)
-        bench_die("cannot read /proc/self/smaps_rollup");
+        bench_die("cannot read %s", line);
     while (kibibytes < 0 && fgets(line, sizeof line, file))
         if (sscanf(line, "Anonymous: %ld kB", &kibibytes) != 1)
             kibibytes = -1;
     fclose(file);
     if (kibibytes < 0)
-        bench_die("no Anonymous line in /proc/self/smaps_rollup");
+        bench_die("no Anonymous line in the smaps_rollup of process %d", process);
     return (int64_t)kibibytes * 1024;
 }
 

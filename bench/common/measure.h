@@ -23,6 +23,7 @@ void bench_spin_until(int64_t until_ns);
 /* Resident bytes of heap and stacks, without mapped files such as the program's own code; counted
  * page by page, because the kernel's cheap counters lag by megabytes. */
 int64_t bench_resident_bytes(void);
+int64_t bench_resident_bytes_of(int process);
 
 /* Sorts `values` and returns the value below which `percent` of them lie. */
 int64_t bench_percentile(int64_t *values, size_t count, double percent);

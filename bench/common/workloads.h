@@ -1,4 +1,4 @@
-/* The workloads, written once for every system that a C or C++ program can link.
+/* The workloads of the pool, written once for every system that a C or C++ program can link.
  *
  * A system is a file that defines the adapter below and then includes this header, which brings
  * main(). It is a header and not a table of function pointers so that each system's calls are
@@ -6,43 +6,33 @@
  *
  * The adapter:
  *   BENCH_SYSTEM                      the name of the system, a string
- *   BENCH_TASK(name, arg)             heads the definition of a task function in the system's
- * signature bench_fn                          pointer to such a function bench_pool, bench_producer
- * struct tags, typedef'd below pool_open(workers, queue_limit)   a pool, workers started where the
- * system lets one choose pool_close(pool)                  waits for what is queued
+ *   BENCH_TASK(name, arg)             heads the definition of a task function in its signature
+ *   bench_fn                          pointer to such a function
+ *   bench_pool, bench_producer        struct tags, typedef'd in streams.h
+ *   pool_open(workers, queue_limit)   a pool, workers started where the system lets one choose
+ *   pool_close(pool)                  waits for what is queued
  *   producer_open(pool)               on the thread that will submit
  *   producer_submit(producer, task)   may wait for room; *task lives until the task has run
- *   producer_run(producer, task)      submits and blocks until the task is done, the way the system
- * offers it producer_rest(producer)           called off the clock between paced submits: time to
- * collect completions producer_drain(producer)          after the last submit; may block until the
- * tasks have run producer_close(producer) and, where it has timers, BENCH_HAS_TIMERS and what
- * workloads_timers.h asks for. */
+ *   producer_run(producer, task)      submits and blocks until the task is done, the way the
+ *                                     system offers it
+ *   producer_rest(producer)           called off the clock between paced submits: time to collect
+ *                                     completions
+ *   producer_drain(producer)          after the last submit; may block until the tasks have run
+ *   producer_close(producer)
+ * and, where it has timers, BENCH_HAS_TIMERS and what workloads_timers.h asks for. */
 #ifndef BENCH_WORKLOADS_H
 #define BENCH_WORKLOADS_H
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "measure.h"
-
-typedef struct bench_pool bench_pool;
-typedef struct bench_producer bench_producer;
-
-typedef struct bench_task {
-    bench_fn fn;
-    void *arg;
-} bench_task;
+#include "program.h"
+#include "streams.h"
 
 static bench_pool *pool_open(int workers, size_t queue_limit);
 static void pool_close(bench_pool *pool);
-static bench_producer *producer_open(bench_pool *pool);
-static void producer_submit(bench_producer *producer, const bench_task *task);
 static void producer_run(bench_producer *producer, const bench_task *task);
 static void producer_rest(bench_producer *producer);
-static void producer_drain(bench_producer *producer);
-static void producer_close(bench_producer *producer);
 
 #include "workloads_depth.h"
 #include "workloads_latency.h"
@@ -50,11 +40,6 @@ static void producer_close(bench_producer *producer);
 #ifdef BENCH_HAS_TIMERS
 #include "workloads_timers.h"
 #endif
-
-typedef struct bench_workload {
-    const char *name;
-    void (*run)(const char *name, long tasks); /* tasks 0: as many as take about half a second */
-} bench_workload;
 
 static const bench_workload bench_workloads[] = {
     {"W1", run_one_producer}, {"W1x", run_eight_workers}, {"W2", run_four_producers},
@@ -66,15 +51,8 @@ static const bench_workload bench_workloads[] = {
 };
 
 int main(int argc, char **argv) {
-    if (argc < 2 || argc > 3)
-        bench_die("usage: %s WORKLOAD [tasks]", argv[0]);
-    for (size_t i = 0; i < sizeof bench_workloads / sizeof bench_workloads[0]; i++) {
-        if (strcmp(argv[1], bench_workloads[i].name) != 0)
-            continue;
-        bench_workloads[i].run(argv[1], argc == 3 ? strtol(argv[2], NULL, 10) : 0);
-        return 0;
-    }
-    bench_die("%s has no workload %s", BENCH_SYSTEM, argv[1]);
+    return bench_main(argc, argv, BENCH_SYSTEM, bench_workloads,
+                      sizeof bench_workloads / sizeof bench_workloads[0]);
 }
 
 #endif

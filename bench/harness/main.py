@@ -7,7 +7,8 @@ import sys
 
 import measure
 import report
-from systems import OUT, ROOT, SYSTEMS, WORKLOADS, BuildError
+from suites import SUITES
+from systems import OUT, ROOT, BuildError
 
 ROUNDS_DEFAULT = 5
 
@@ -15,19 +16,24 @@ ROUNDS_DEFAULT = 5
 def parse(argv, usage):
     parser = argparse.ArgumentParser(prog="bench/run", description=usage,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suite", nargs="?", choices=["pool"], default="pool")
+    parser.add_argument("suite", nargs="?", choices=[s.name for s in SUITES], help="all, if none is named")
     parser.add_argument("--rounds", type=int, default=ROUNDS_DEFAULT)
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(WORKLOADS))
-    parser.add_argument("--systems", type=lambda text: text.split(","), default=[s.name for s in SYSTEMS])
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[], metavar="WORKLOADS")
+    parser.add_argument("--systems", type=lambda text: text.split(","), default=[])
     parser.add_argument("--no-setup", action="store_true", help="use what is installed")
     args = parser.parse_args(argv)
+    args.suites = [s for s in SUITES if args.suite in (None, s.name)]
     if args.rounds < 1:
         parser.error(f"--rounds {args.rounds}: at least 1")
-    for given, known in ((args.only, WORKLOADS), (args.systems, [s.name for s in SYSTEMS])):
-        for name in given:
-            if name not in known:
-                parser.error(f"{name} is not known; there are {', '.join(known)}")
+    refuse_unknown(parser, args.only, [w for s in args.suites for w in s.workloads])
+    refuse_unknown(parser, args.systems, [system.name for s in args.suites for system in s.systems])
     return args
+
+
+def refuse_unknown(parser, given, known):
+    for name in given:
+        if name not in known:
+            parser.error(f"{name} is not known; there are {', '.join(dict.fromkeys(known))}")
 
 
 def install_peers():
@@ -39,10 +45,10 @@ def install_peers():
         print("tools/setup bench failed; going on with what is installed", file=sys.stderr)
 
 
-def build(systems, crashes):
+def build(systems, outcomes, crashes):
     """Returns the systems that could be built; each program is built once. Peers may be missing, Legwork may not."""
     os.makedirs(OUT, exist_ok=True)
-    outcomes, built = {}, []
+    built = []
     for system in systems:
         if system.build not in outcomes:
             try:
@@ -65,15 +71,24 @@ def describe_machine(rounds):
     return f"{rounds} rounds on {os.cpu_count()} cores, {system}, load before {load:.2f}."
 
 
+def run_suite(suite, args, outcomes, crashes):
+    workloads = [w for w in suite.workloads if not args.only or w in args.only]
+    wanted = [s for s in suite.systems if not args.systems or s.name in args.systems]
+    if not workloads or not wanted:
+        return
+    systems = build(wanted, outcomes, crashes)
+    machine = describe_machine(args.rounds)
+    medians = measure.run_all(systems, workloads, args.rounds, crashes)
+    report.print_all(suite, medians, systems, machine)
+
+
 def main(argv, usage):
     args = parse(argv, usage)
     if not args.no_setup:
         install_peers()
-    crashes = []
-    systems = build([s for s in SYSTEMS if s.name in args.systems], crashes)
-    machine = describe_machine(args.rounds)
-    medians = measure.run_all(systems, [w for w in WORKLOADS if w in args.only], args.rounds, crashes)
-    report.print_all(medians, systems, machine)
+    outcomes, crashes = {}, []
+    for suite in args.suites:
+        run_suite(suite, args, outcomes, crashes)
     for crash in crashes:
         print(f"failed: {crash}", file=sys.stderr)
     return 1 if crashes else 0

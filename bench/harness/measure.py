@@ -3,6 +3,9 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
+
+from systems import OUT
 
 TIMEOUT_S = 120
 
@@ -17,12 +20,13 @@ def label_of(workload, metric):
 
 
 def run_once(system, workload):
-    """Returns [(label, value, unit)]."""
-    try:
-        done = subprocess.run([*system.command, workload], env=dict(os.environ, **system.env),
-                              capture_output=True, text=True, timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired as reason:
-        raise Crash(f"took longer than {TIMEOUT_S} s") from reason
+    """Returns [(label, value, unit)]. The program runs in a folder of its own, on one disk with all others."""
+    with tempfile.TemporaryDirectory(prefix="run-", dir=OUT) as folder:
+        try:
+            done = subprocess.run([*system.command, workload], env=dict(os.environ, **system.env), cwd=folder,
+                                  capture_output=True, text=True, timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired as reason:
+            raise Crash(f"took longer than {TIMEOUT_S} s") from reason
     if done.returncode != 0:
         raise Crash(f"ended with {done.returncode}: {done.stderr.strip()}")
     figures = []
@@ -36,7 +40,7 @@ def run_once(system, workload):
 
 def run_rounds(systems, workload, rounds, figures, crashes):
     """Each system once a round, each round beginning with another one."""
-    able = [s for s in systems if workload in s.workloads]
+    able = [s for s in systems if s.takes(workload)]
     for number in range(rounds):
         shift = number % len(able) if able else 0
         for system in able[shift:] + able[:shift]:

@@ -1,8 +1,5 @@
 """Prints the figures: lines for programs, then a table and the targets for people."""
-from targets import TARGETS, Figures
-
-# Not a contest: the ideal belongs to the machine.
-NO_RATIO = ("W3.ideal",)
+from targets import Figures
 
 
 def print_lines(medians):
@@ -18,22 +15,22 @@ def short(value):
     return f"{value:.4f}" if value < 0.01 else f"{value:.3g}"
 
 
-def ratio_to_best(label, by_system, peers):
+def ratio_to_best(label, by_system, peers, no_contest):
     rivals = [(value, name) for name, (value, _) in by_system.items() if name in peers]
-    if label in NO_RATIO or not rivals or "legwork" not in by_system:
+    if label in no_contest or not rivals or "legwork" not in by_system:
         return ""
     best, name = min(rivals)
     return f"{by_system['legwork'][0] / best:.2f} of {name}" if best > 0 else ""
 
 
-def print_table(medians, systems):
+def print_table(medians, systems, no_contest):
     names = [s.name for s in systems if any(s.name in by_system for by_system in medians.values())]
     peers = {s.name for s in systems if s.is_peer}
     rows = [["", "", *names, "legwork / best peer"]]
     for label, by_system in medians.items():
         unit = next(iter(by_system.values()))[1]
         cells = [short(by_system[name][0]) if name in by_system else "-" for name in names]
-        rows.append([label, unit, *cells, ratio_to_best(label, by_system, peers)])
+        rows.append([label, unit, *cells, ratio_to_best(label, by_system, peers, no_contest)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         left = "  ".join(cell.ljust(width) for cell, width in zip(row[:2], widths))
@@ -41,22 +38,22 @@ def print_table(medians, systems):
         print(f"{left}  {right}  {row[-1]}".rstrip())
 
 
-def print_targets(medians, systems):
+def print_targets(medians, systems, targets):
     figures = Figures(medians, {s.name for s in systems if s.is_peer})
-    for sentence, value_and_limit in TARGETS:
+    for sentence, judge in targets:
         try:
-            value, limit, unit, detail = value_and_limit(figures)
+            is_reached, value, unit, detail = judge(figures)
         except (KeyError, ValueError):
             print(f"  not measured  {sentence}")
             continue
-        verdict = "reached" if value <= limit else "NOT REACHED"
+        verdict = "reached" if is_reached else "NOT REACHED"
         print(f"  {verdict:12}  {sentence}: {short(value)} {unit}" + (f" ({detail})" if detail else ""))
 
 
-def print_all(medians, systems, machine):
+def print_all(suite, medians, systems, machine):
     print_lines(medians)
-    print(f"\nMedians; less is better. {machine}\n")
-    print_table(medians, systems)
+    print(f"\n{suite.name}: medians; less is better. {machine}\n")
+    print_table(medians, systems, suite.no_contest)
     if any("legwork" in by_system for by_system in medians.values()):
         print("\nTargets\n")
-        print_targets(medians, systems)
+        print_targets(medians, systems, suite.targets)

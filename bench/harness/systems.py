@@ -11,8 +11,7 @@ BENCH = os.path.join(ROOT, "bench")
 
 SPIN_PERCENT = "55"  # of legwork-spin: what fits into 1.75 cores together with the pacing producer
 
-POOL = ("W1", "W1x", "W2", "W3", "W4", "W4i", "W5", "W6")
-WORKLOADS = POOL + ("W7",)
+WITHOUT_TIMERS = ("W1", "W1x", "W2", "W3", "W4", "W4i", "W5", "W6")
 
 CFLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-pthread"]
 CXXFLAGS = ["-std=gnu++20", "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread"]
@@ -29,9 +28,12 @@ class System:
     name: str
     build: object
     command: list
-    workloads: tuple = WORKLOADS
+    workloads: tuple = ()  # of its suite; none are named: all
     env: dict = field(default_factory=dict)
     is_peer: bool = True
+
+    def takes(self, workload):
+        return not self.workloads or workload in self.workloads
 
 
 def run_tool(command, **options):
@@ -70,14 +72,32 @@ def cxx_program(name, source, package):
     return build
 
 
-def build_legwork():
-    """The static library exactly as `make install` builds it, asserts included, and the program on top of it."""
-    core = os.path.join(OUT, "core")
-    run_tool(["cmake", "-S", ROOT, "-B", core, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"])
-    run_tool(["cmake", "--build", core, "--target", "legwork-core-static"])
-    run_tool(["cc", *CFLAGS, "-I", os.path.join(ROOT, "include"), "-I", os.path.join(ROOT, "src"),
-              os.path.join(BENCH, "legwork.c"), os.path.join(BENCH, "common", "measure.c"),
-              os.path.join(core, "liblegwork-core.a"), "-o", os.path.join(OUT, "legwork")])
+def build_library(target):
+    """The library exactly as `make install` builds it, asserts included. Returns the folder that it is in."""
+    folder = os.path.join(OUT, "core")
+    run_tool(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"])
+    try:
+        run_tool(["ninja", "-C", folder, "-t", "query", target])
+    except BuildError as reason:
+        raise BuildError(f"CMake builds no library {target} here") from reason
+    run_tool(["cmake", "--build", folder, "--target", target])
+    return folder
+
+
+def legwork_program(name, source, library="legwork-core", package=None):
+    """On top of the static library."""
+    def build():
+        folder = build_library(f"{library}-static")
+        run_tool(["cc", *CFLAGS, "-I", os.path.join(ROOT, "include"), "-I", os.path.join(ROOT, "src"),
+                  os.path.join(BENCH, source), os.path.join(BENCH, "common", "measure.c"),
+                  os.path.join(folder, f"lib{library}.a"), "-o", os.path.join(OUT, name), *package_flags(package)])
+    return build
+
+
+def build_beanstalkd():
+    if not shutil.which("beanstalkd"):
+        raise BuildError("beanstalkd is not installed")
+    c_program("beanstalkd", "peers/beanstalkd.c")()
 
 
 def build_go():
@@ -94,15 +114,31 @@ def program(name):
     return [os.path.join(OUT, name)]
 
 
-SYSTEMS = [
-    System("legwork", build_legwork, program("legwork"), is_peer=False),
-    System("legwork-spin", build_legwork, program("legwork"), ("W5",), {"LEGWORK_BENCH_SPIN": SPIN_PERCENT}, is_peer=False),
+build_pool = legwork_program("legwork", "legwork.c")
+
+POOL_SYSTEMS = [
+    System("legwork", build_pool, program("legwork"), is_peer=False),
+    System("legwork-spin", build_pool, program("legwork"), ("W5",), {"LEGWORK_BENCH_SPIN": SPIN_PERCENT}, is_peer=False),
     System("go", build_go, program("go")),
-    System("java-forkjoin", build_java, [*JAVA, "forkjoin"], POOL),
+    System("java-forkjoin", build_java, [*JAVA, "forkjoin"], WITHOUT_TIMERS),
     System("java-executor", build_java, [*JAVA, "executor"]),
-    System("tbb", cxx_program("tbb", "peers/tbb.cpp", "tbb"), program("tbb"), POOL),
+    System("tbb", cxx_program("tbb", "peers/tbb.cpp", "tbb"), program("tbb"), WITHOUT_TIMERS),
     System("libuv", c_program("libuv", "peers/libuv.c", "libuv"), program("libuv")),
     System("glib", c_program("glib", "peers/glib.c", "glib-2.0"), program("glib")),
-    System("mutex-ring", c_program("mutex-ring", "peers/mutex_ring.c"), program("mutex-ring"), POOL),
+    System("mutex-ring", c_program("mutex-ring", "peers/mutex_ring.c"), program("mutex-ring"), WITHOUT_TIMERS),
     System("futex", c_program("futex", "peers/futex.c"), program("futex"), ("W4i",), is_peer=False),
+]
+
+ENGINE_SYSTEMS = [
+    System("legwork", legwork_program("legwork-engine", "engine.c"), program("legwork-engine"), is_peer=False),
+    System("go", build_go, program("go")),
+    System("java", build_java, [*JAVA, "registry"]),
+]
+
+SQLITE_SYSTEMS = [
+    System("legwork", legwork_program("legwork-sqlite", "sqlite.c", "legwork", "sqlite3"), program("legwork-sqlite"),
+           is_peer=False),
+    System("beanstalkd", build_beanstalkd, program("beanstalkd"), ("S1", "S2", "S4", "S5")),
+    System("fdatasync", c_program("fdatasync", "peers/fdatasync.c"), program("fdatasync"), ("S1", "S2", "S4"),
+           is_peer=False),
 ]

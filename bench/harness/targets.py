@@ -1,8 +1,11 @@
 """The targets: what Legwork wants to reach beside its peers, as data."""
 
 FLAT = 1.5    # "flat": at most so much more at a million queued than at a thousand, whose queue fits the caches
+FLAT_RETAINED = 1.25  # the same for a million retained
 NO_CPU = 1e-3  # "no CPU": a millisecond per second, which is what the measuring itself may take
+FLAT_WAITING = 1.2  # and for a million waiting in a file
 EQUAL = 1.05  # "not worse": within what two runs of the same program differ
+SIZES = ("1k", "10k", "100k", "1M")
 
 
 class Figures:
@@ -20,56 +23,121 @@ class Figures:
         return min((value, name) for name, (value, _) in self.medians[label].items() if name in self.peers)
 
 
+# Each of these makes a function that gives (whether it is reached, value, unit, detail).
+
 def against_peer(label, factor):
-    def value_and_limit(f):
+    def judge(f):
         best, name = f.best_peer(label)
-        return f.get(label) / best, factor, "x", f"{f.get(label):.4g} against {best:.4g} of {name}"
-    return value_and_limit
+        ratio = f.get(label) / best
+        return ratio <= factor, ratio, "x", f"{f.get(label):.4g} against {best:.4g} of {name}"
+    return judge
 
 
 def against_own(label, other, factor):
-    def value_and_limit(f):
-        return f.get(label) / f.get(other), factor, "x", f"{f.get(label):.4g} against {f.get(other):.4g}"
-    return value_and_limit
+    def judge(f):
+        ratio = f.get(label) / f.get(other)
+        return ratio <= factor, ratio, "x", f"{f.get(label):.4g} against {f.get(other):.4g}"
+    return judge
 
 
-def against_futex(label):
-    def value_and_limit(f):
-        futex = f.get(label, "futex")
-        return f.get(label) / futex, EQUAL, "x", f"{f.get(label):.6g} against {futex:.6g}"
-    return value_and_limit
+def against_system(label, system, factor):
+    def judge(f):
+        other = f.get(label, system)
+        ratio = f.get(label) / other
+        return ratio <= factor, ratio, "x", f"{f.get(label):.6g} against {other:.6g}"
+    return judge
+
+
+def times_as_fast(label, peer, factor):
+    def judge(f):
+        ratio = f.get(label, peer) / f.get(label)
+        return ratio >= factor, ratio, "x", f"{f.get(label):.4g} against {f.get(label, peer):.4g}"
+    return judge
 
 
 def at_most(label, limit, unit, system="legwork"):
-    def value_and_limit(f):
-        return f.get(label, system), limit, unit, ""
-    return value_and_limit
+    def judge(f):
+        return f.get(label, system) <= limit, f.get(label, system), unit, ""
+    return judge
 
 
-def flat(f):
-    costs = {depth: f.get(f"W6.fill_{depth}") + f.get(f"W6.drain_{depth}") for depth in ("1k", "10k", "100k", "1M")}
-    detail = ", ".join(f"{depth} {ns:.3g} ns" for depth, ns in costs.items())
-    return max(costs.values()) / costs["1k"], FLAT, "x", detail
+def at_least(label, limit, unit):
+    def judge(f):
+        return f.get(label) >= limit, f.get(label), unit, ""
+    return judge
 
 
-# (sentence, function that gives value, limit, unit, detail)
-TARGETS = [
+def flat(cost_at, factor, sizes=SIZES, unit="ns"):
+    """cost_at(figures, "10k") is the cost of a task at that size."""
+    def judge(f):
+        costs = {size: cost_at(f, size) for size in sizes}
+        ratio = max(costs.values()) / costs[sizes[0]]
+        return ratio <= factor, ratio, "x", ", ".join(f"{size} {cost:.3g} {unit}" for size, cost in costs.items())
+    return judge
+
+
+def cost_queued(f, size):
+    return f.get(f"W6.fill_{size}") + f.get(f"W6.drain_{size}")
+
+
+def cost_retained(f, size):
+    return f.get(f"E7.{size}")
+
+
+def cost_waiting(f, size):
+    return f.get(f"S6.{size}")
+
+
+def cpu_waiting(f, size):
+    return f.get(f"S6.cpu_{size}")
+
+
+# (sentence, judge)
+POOL_TARGETS = [
     ("W1 at most 0.6 of the best peer", against_peer("W1", 0.6)),
     ("W2 at most 0.6 of the best peer", against_peer("W2", 0.6)),
     ("W1x at most twice W1", against_own("W1x", "W1", 2)),
     ("W3 within 8 % of the ideal", at_most("W3.over_ideal", 1.08, "x")),
     ("W4 p50 at most the best peer's", against_peer("W4.p50", 1)),
     ("W4 p99 at most 20 µs", at_most("W4.p99", 20000, "ns")),
-    ("W4i start not worse than a futex wake", against_futex("W4i.start_p50")),
-    ("W4i submit not worse than a futex wake", against_futex("W4i.submit_p50")),
+    ("W4i start not worse than a futex wake", against_system("W4i.start_p50", "futex", EQUAL)),
+    ("W4i submit not worse than a futex wake", against_system("W4i.submit_p50", "futex", EQUAL)),
     ("W4i no CPU while idle", at_most("W4i.idle_cpu", NO_CPU, "cores")),
     ("W5 p50 at most 12 µs", at_most("W5.p50", 12000, "ns")),
     ("W5 at most 1.35 cores", at_most("W5.cpu", 1.35, "cores")),
     ("W5 spinning: p50 at most 1.5 µs", at_most("W5.p50", 1500, "ns", "legwork-spin")),
     ("W5 spinning: at most 1.75 cores", at_most("W5.cpu", 1.75, "cores", "legwork-spin")),
     ("W6 at most 24 bytes a task", at_most("W6.bytes", 24, "bytes")),
-    ("W6 cost flat from 1k to 1M queued", flat),
+    ("W6 cost flat from 1k to 1M queued", flat(cost_queued, FLAT)),
     ("W7 insert at most 60 ns", at_most("W7.insert", 60, "ns")),
     ("W7 cancel at most 60 ns", at_most("W7.cancel", 60, "ns")),
     ("W7 at most 48 bytes", at_most("W7.bytes", 48, "bytes")),
+]
+
+ENGINE_TARGETS = [
+    ("E1 at least 5 times as fast as go", times_as_fast("E1", "go", 5)),
+    ("E1 at least 2 times as fast as java", times_as_fast("E1", "java", 2)),
+    ("E1 at most 150 ns", at_most("E1", 150, "ns")),
+    ("E1x4 at least 5 times as fast as go", times_as_fast("E1x4", "go", 5)),
+    ("E1x4 at least 2 times as fast as java", times_as_fast("E1x4", "java", 2)),
+    ("E1x4 at most 150 ns", at_most("E1x4", 150, "ns")),
+    ("E4 at least 0.9 of the rate of E1", at_least("E4.rate_of_E1", 0.9, "x")),
+    ("E5 at most 160 bytes a waiting task", at_most("E5.waiting", 160, "bytes")),
+    ("E5 at most 192 bytes a finished task", at_most("E5.finished", 192, "bytes")),
+    ("E7 cost flat from 1k to 1M retained", flat(cost_retained, FLAT_RETAINED)),
+]
+
+WAITING_SIZES = ("1k", "100k", "1M")
+
+SQLITE_TARGETS = [
+    ("S1 at least 25 times as fast as beanstalkd", times_as_fast("S1", "beanstalkd", 25)),
+    ("S2 at least 0.7 of the rate of bare fdatasync", times_as_fast("S2", "fdatasync", 0.7)),
+    ("S3 at least 100,000 tasks a second", at_most("S3", 10, "µs")),
+    ("S3 at most 8 µs of CPU", at_most("S3.cpu", 8, "µs")),
+    ("S4 p50 at most twice a bare fdatasync", against_system("S4.start_p50", "fdatasync", 2)),
+    ("S5 at most 160 bytes of memory a waiting task", at_most("S5.memory", 160, "bytes")),
+    ("S5 at most 300 bytes of file a waiting task", at_most("S5.file", 300, "bytes")),
+    ("S5 a million waiting tasks are open in 2 s", at_most("S5.open", 2000, "ms")),
+    ("S6 time flat from 1k to 1M waiting", flat(cost_waiting, FLAT_WAITING, WAITING_SIZES, "µs")),
+    ("S6 CPU flat from 1k to 1M waiting", flat(cpu_waiting, FLAT_WAITING, WAITING_SIZES, "µs")),
 ]

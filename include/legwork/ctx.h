@@ -28,9 +28,9 @@ typedef enum lw_reason {
     LW_REASON_NONE = 0, /* it is not */
     LW_REASON_TIMEOUT =
         1, /* the guard timeout of the task, or the deadline of a caller's context, has passed */
-    LW_REASON_CANCELLED = 2, /* lw_ctx_cancel, lw_pool_cancel */
-    LW_REASON_DROPPED = 3,   /* the pool stops and drops its backlog: cancellation wins */
-    LW_REASON_STOP = 4,      /* the pool drains and the deadline of that stop has passed */
+    LW_REASON_CANCELLED = 2, /* lw_ctx_cancel, lw_pool_cancel, lw_cancel */
+    LW_REASON_DROPPED = 3,   /* what runs it stops and drops its backlog: cancellation wins */
+    LW_REASON_STOP = 4,      /* what runs it drains and the deadline of that stop has passed */
     LW_REASON_FORKED = 5     /* this is a forked child: the task goes on in the parent */
 } lw_reason;
 

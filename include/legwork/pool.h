@@ -63,8 +63,9 @@ typedef enum lw_overflow {
 
 /* What becomes of the queued tasks at a stop. */
 typedef enum lw_stop_mode {
-    LW_DRAIN = 0, /* they run; contexts are done only at the stop's deadline */
-    LW_DROP = 1   /* they go to on_drop at once; contexts of running tasks are done at once */
+    LW_DRAIN = 0,    /* they run; contexts are done only at the stop's deadline */
+    LW_DROP = 1,     /* they go to on_drop at once; contexts of running tasks are done at once */
+    LW_DRAIN_ALL = 2 /* of an engine only: those that wait for a time run, too */
 } lw_stop_mode;
 
 /* A task: on the way, or given to lw_pool_submit_many. */

@@ -7,6 +7,7 @@
 #define LEGWORK_TESTING_H
 
 #include <legwork/api.h>
+#include <legwork/engine.h>
 #include <legwork/runtime.h>
 #include <legwork/status.h>
 
@@ -29,6 +30,12 @@ LW_API int lw_test_clock_await_sleepers(lw_clock *clock, int count, int64_t time
 
 /* Closes it; NULL is fine. No thread may wait on it any more. Since: 0.1 */
 LW_API void lw_test_clock_close(lw_clock *clock);
+
+/* Sets what the wall clock shows, in ms since 1970, forward or back, as an operator does: waits are
+ * not moved by it, and nobody is woken. Until then it shows 2000-01-01 plus what was advanced; an
+ * advance moves it on from what was set. Returns LW_OK; LW_EINVAL for times before 1970 or after
+ * 9999. Threads: any. Since: 0.2 */
+LW_API int lw_test_clock_set_wall(lw_clock *clock, int64_t unix_ms);
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
@@ -55,6 +62,26 @@ LW_API void lw_test_memory_usage(const lw_test_memory *memory, uint64_t *blocks,
 
 /* Closes it; NULL is fine. Blocks that are still allocated stay valid and are the caller's leak. */
 LW_API void lw_test_memory_close(lw_test_memory *memory);
+
+/* ---- an engine without threads --------------------------------------------------------------- */
+
+/* For an engine opened with .workers = LW_ZERO, and best with a test clock: nothing happens but
+ * inside these calls, on the calling thread. */
+
+/* Runs everything that is due now and what follows from it, until nothing is.
+ * Returns how many attempts were run; LW_EINVAL: the engine has workers, or was not started;
+ * LW_EDEADLOCK inside a handler. Since: 0.2 */
+LW_API int lw_test_run(lw_engine *engine);
+
+/* Moves the engine's test clock forward, stopping wherever something is due to run it at its time.
+ * Returns as lw_test_run. Since: 0.2 */
+LW_API int lw_test_advance(lw_engine *engine, int64_t ms);
+
+/* Lets the next `count` attempts of a kind end so instead of calling its handler: LW_OUTCOME_RETRY
+ * or LW_OUTCOME_FAIL with this text, or 0: as a crash. Of engines with workers, too.
+ * Returns LW_OK, LW_EINVAL, LW_ENOMEM, LW_EFORKED. Since: 0.2 */
+LW_API int lw_test_fail_next(lw_engine *engine, const char *kind, int count, lw_outcome outcome,
+                             const char *text);
 
 LW_END_DECLS
 

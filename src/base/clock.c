@@ -1,4 +1,5 @@
-/* The system's clock: CLOCK_MONOTONIC and futex waits with absolute deadlines on it. */
+/* The system's clock: CLOCK_MONOTONIC and futex waits with absolute deadlines on it; and
+ * CLOCK_REALTIME for the time of day. */
 #include "base/clock.h"
 
 #include "base/futex.h"
@@ -17,9 +18,18 @@ static void system_wait(lw_clock *clock, _Atomic uint32_t *word, uint32_t seen, 
     lw__futex_wait(word, seen, deadline);
 }
 
+static int64_t system_wall_ms(lw_clock *clock) {
+    (void)clock;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + (int64_t)((uint64_t)t.tv_nsec / LW__NS_PER_MS);
+}
+
 lw_clock *lw__clock_system(void) {
-    static lw_clock clock = {
-        .now = system_now, .wait = system_wait, .is_real = true}; /* never written */
+    static lw_clock clock = {.now = system_now,
+                             .wait = system_wait,
+                             .wall_ms = system_wall_ms,
+                             .is_real = true}; /* never written */
     return &clock;
 }
 

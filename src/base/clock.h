@@ -23,14 +23,21 @@ struct lw_clock {
     /* Sleeps while *word is `seen`, until somebody wakes the word or the deadline has come. May
      * return early for no reason: callers look at their condition again. */
     void (*wait)(lw_clock *clock, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline);
+    /* Milliseconds since 1970, for people and for times given as such. Goes back when it is set:
+     * never reckon how long something took from it. */
+    int64_t (*wall_ms)(lw_clock *clock);
     bool is_real; /* time passes by itself */
 };
 
-/* The system's monotonic clock. */
+/* The system's clocks: the monotonic one, and the one on the wall. */
 lw_clock *lw__clock_system(void);
 
 static inline uint64_t lw__now(lw_clock *clock) {
     return clock->now(clock);
+}
+
+static inline int64_t lw__wall_ms(lw_clock *clock) {
+    return clock->wall_ms(clock);
 }
 
 /* The moment `ms` from now; -1 (and anything negative) is never. Saturates instead of wrapping. */

@@ -13,7 +13,10 @@
 #include <legwork/testing.h>
 #include <sched.h>
 
-#define NOW_MAX (LW__NEVER / 2) /* three centuries; no sum of two times wraps */
+#define NOW_FIRST LW__NS_PER_S
+#define NOW_MAX (LW__NEVER / 2)               /* three centuries; no sum of two times wraps */
+#define WALL_FIRST INT64_C(946684800000)      /* 2000-01-01T00:00:00Z */
+#define WALL_SET_MAX INT64_C(253402300799999) /* the end of 9999 */
 
 struct sleeper {
     _Atomic uint32_t *word;
@@ -24,6 +27,7 @@ struct sleeper {
 struct test_clock {
     lw_clock base;
     _Atomic uint64_t now;
+    _Atomic int64_t wall_base; /* what the wall clock would have shown at NOW_FIRST */
     struct lw__mutex mu;
     struct sleeper *sleepers;         /* guarded by mu */
     _Atomic uint32_t sleeper_count;   /* written under mu */
@@ -67,6 +71,23 @@ static void test_wait(lw_clock *base, _Atomic uint32_t *word, uint32_t seen, uin
         test_wait_until((struct test_clock *)base, word, seen, deadline);
 }
 
+static int64_t elapsed_ms(struct test_clock *clock) {
+    return (int64_t)((atomic_load(&clock->now) - NOW_FIRST) / LW__NS_PER_MS);
+}
+
+static int64_t test_wall_ms(lw_clock *base) {
+    struct test_clock *clock = (struct test_clock *)base;
+    return atomic_load(&clock->wall_base) + elapsed_ms(clock);
+}
+
+int lw_test_clock_set_wall(lw_clock *base, int64_t unix_ms) {
+    struct test_clock *clock = (struct test_clock *)base;
+    if (!clock || clock->base.is_real || unix_ms < 0 || unix_ms > WALL_SET_MAX)
+        return LW_EINVAL;
+    atomic_store(&clock->wall_base, unix_ms - elapsed_ms(clock));
+    return LW_OK;
+}
+
 int lw_test_clock_open(lw_clock **out) {
     if (!out)
         return LW_EINVAL;
@@ -76,7 +97,9 @@ int lw_test_clock_open(lw_clock **out) {
         return LW_ENOMEM;
     clock->base.now = test_now;
     clock->base.wait = test_wait;
-    atomic_init(&clock->now, LW__NS_PER_S);
+    clock->base.wall_ms = test_wall_ms;
+    atomic_init(&clock->now, NOW_FIRST);
+    atomic_init(&clock->wall_base, WALL_FIRST);
     lw__mutex_init(&clock->mu);
     *out = &clock->base;
     return LW_OK;

@@ -299,3 +299,21 @@ void lw__crew_replace_thread(struct lw__worker *w) {
     atomic_store(&w->settled, w->settled_here);
     lw__crew_leave(w);
 }
+
+/* ---- for the engine ----------------------------------------------------------------------- */
+
+/* Its thread may be about to end the task: the exchange in lw__runner_end decides who was first. */
+void lw__pool_write_off(lw_ctx *ctx, uint64_t number) {
+    char *runner = (char *)ctx - offsetof(struct lw__runner, ctx);
+    struct lw__worker *w = (struct lw__worker *)(void *)runner;
+    uint64_t signal = atomic_load(&ctx->signal);
+    do {
+        if (signal >> LW__SIGNAL_SHIFT != number || signal & (LW__SIGNAL_IDLE | LW__SIGNAL_STUCK))
+            return;
+    } while (!atomic_compare_exchange_weak(&ctx->signal, &signal, signal | LW__SIGNAL_STUCK));
+    lw__crew_write_off(w);
+}
+
+uint64_t lw__pool_task_number(const lw_ctx *ctx) {
+    return atomic_load(&ctx->signal) >> LW__SIGNAL_SHIFT;
+}

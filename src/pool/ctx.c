@@ -1,5 +1,5 @@
-/* Contexts: see legwork/ctx.h for what they promise and ctx_internal.h for the signal word. */
-#include "pool/ctx_internal.h"
+/* Contexts: see legwork/ctx.h for what they promise and ctx.h for the signal word. */
+#include "pool/ctx.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -37,6 +37,7 @@ void lw__ctx_init(lw_ctx *ctx, lw_clock *clock, const _Atomic uint32_t *stop_mod
     ctx->guard_ns = LW__NEVER;
     ctx->value = NULL;
     ctx->value_size = 0;
+    ctx->owner = NULL;
     lw__mutex_init(&ctx->mu);
     ctx->fd = -1;
     ctx->watches = NULL;

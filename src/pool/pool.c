@@ -1,5 +1,6 @@
 /* Opening a pool and freeing it. */
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/futex.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -7,33 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* A word that is 1 here and 0 in every forked child: the kernel empties its page at fork. So
- * noticing a fork costs a load, and no handler is left behind in the host. */
-static _Atomic uint32_t *open_alive_word(lw_error *err) {
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) {
-        lw__error_set(err, LW_ENOMEM, errno, "no memory for a page of %zu bytes", size);
-        return NULL;
-    }
-    if (madvise(page, size, MADV_WIPEONFORK) != 0) {
-        lw__error_set(err, LW_ESYSTEM, errno,
-                      "this kernel cannot wipe a page at fork (Linux 4.14 can)");
-        munmap(page, size);
-        return NULL;
-    }
-    _Atomic uint32_t *word = page;
-    atomic_store(word, 1);
-    return word;
-}
-
-static void close_alive_word(_Atomic uint32_t *word) {
-    if (word)
-        munmap((void *)word, (size_t)sysconf(_SC_PAGESIZE));
-}
 
 static uint32_t place_count(const struct lw__pool_settings *set) {
     return set->max_workers + set->stuck_max;
@@ -73,16 +47,16 @@ void lw__pool_free(lw_pool *pool) {
     lw__lot_free(&pool->quiet);
     lw__lot_free(&pool->room);
     lw__lot_free(&pool->idle);
-    close_alive_word(pool->is_alive);
+    lw__fork_word_close(pool->is_alive);
     lw__free_aligned(&allocator, pool, sizeof *pool, LW__CACHE_LINE);
 }
 
 /* What can fail, in order. On failure the caller closes what there is. */
 static int build(lw_pool *pool, lw_error *err) {
     const struct lw__pool_settings *set = &pool->set;
-    pool->is_alive = open_alive_word(err);
+    pool->is_alive = lw__fork_word_open(err);
     if (!pool->is_alive)
-        return err && err->status < 0 ? err->status : LW_ENOMEM;
+        return err->status;
     pool->workers = lw__alloc_zero(&set->allocator, place_count(set) * sizeof *pool->workers);
     if (!pool->workers || !lw__ring_init(&pool->ring, &set->allocator, set->queue_limit))
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for a queue of %llu tasks",

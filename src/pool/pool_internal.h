@@ -30,7 +30,8 @@
 #include "base/points.h"
 #include "base/ring.h"
 #include "base/slab.h"
-#include "pool/ctx_internal.h"
+#include "pool/ctx.h"
+#include "pool/staff.h"
 
 #include <legwork/pool.h>
 #include <pthread.h>
@@ -379,9 +380,6 @@ void lw__crew_replace_thread(struct lw__worker *w);
 
 void lw__crew_join_last(lw_pool *pool);
 void lw__crew_free_places(lw_pool *pool);
-
-/* Starts a thread that takes no signals of the host's. Returns an errno, 0 for success. */
-int lw__crew_start_thread(pthread_t *thread, void *(*run)(void *), void *arg, const char *name);
 
 /* ---- worker.c ----------------------------------------------------------------------------- */
 

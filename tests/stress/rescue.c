@@ -2,7 +2,7 @@
  * monitor, run exactly once, and no worker is lost over it. */
 #include "stress_race.h"
 
-#include "pool/ctx_internal.h"
+#include "pool/ctx.h"
 
 #define WORKERS_MAX 3
 #define SLIPS 400

@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/futex.h"
 
+#include <time.h>
+
 /* Sleeps on a clock until a moment, as everything here does: in a loop. */
 struct sleeper {
     lw_clock *clock;
@@ -244,6 +246,104 @@ TEST(a_sleep_on_the_systems_clock_ends_by_itself_or_by_a_wake) {
     assert_int_equal(tally_read(&awake), 1);
     wake(&untimed);
     join_thread(untimed.thread);
+}
+
+TEST(the_systems_wall_clock_shows_the_time_of_day) {
+    struct timespec before, after;
+    clock_gettime(CLOCK_REALTIME, &before);
+    int64_t ms = lw__wall_ms(lw__clock_system());
+    clock_gettime(CLOCK_REALTIME, &after);
+    CHECK(ms >= before.tv_sec * 1000 + before.tv_nsec / 1000000);
+    CHECK(ms <= after.tv_sec * 1000 + after.tv_nsec / 1000000);
+}
+
+/* ---- the wall clock of a test -------------------------------------------------------------- */
+
+#define Y2000 INT64_C(946684800000)
+#define Y9999_END INT64_C(253402300799999)
+
+TEST(a_test_wall_clock_shows_2000_and_what_was_advanced) {
+    lw_clock *clock = open_clock();
+    assert_int_equal(lw__wall_ms(clock), Y2000);
+    advance(clock, 1);
+    assert_int_equal(lw__wall_ms(clock), Y2000 + 1);
+    advance(clock, LW_TIMEOUT_MS_MAX);
+    assert_int_equal(lw__wall_ms(clock), Y2000 + 1 + LW_TIMEOUT_MS_MAX);
+    lw_test_clock_close(clock);
+}
+
+TEST(a_test_wall_clock_goes_on_from_what_it_was_set_to_forward_or_back) {
+    static const int64_t times[] = {Y2000 + 86400000, 1, Y2000 - 5, 0, Y9999_END, Y2000};
+    lw_clock *clock = open_clock();
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        uint64_t now = lw__now(clock);
+        assert_status(lw_test_clock_set_wall(clock, times[i]), LW_OK);
+        assert_int_equal(lw__wall_ms(clock), times[i]);
+        assert_int_equal(lw__now(clock), now);
+        advance(clock, 7000);
+        assert_int_equal(lw__wall_ms(clock), times[i] + 7000);
+        assert_int_equal(lw__now(clock), now + 7 * LW__NS_PER_S);
+    }
+    lw_test_clock_close(clock);
+}
+
+TEST(setting_the_wall_clock_wakes_nobody) {
+    struct tally awake = TALLY;
+    struct sleeper sleeper;
+    lw_clock *clock = open_clock();
+    begin_sleep(&sleeper, clock, 1000, &awake);
+    await_sleepers(clock, 1);
+    assert_status(lw_test_clock_set_wall(clock, Y2000 + 3600000), LW_OK);
+    assert_int_equal(tally_read(&awake), 0);
+    assert_status(lw_test_clock_await_sleepers(clock, 1, 0), LW_OK);
+    advance(clock, 1000);
+    join_thread(sleeper.thread);
+    lw_test_clock_close(clock);
+}
+
+TEST(a_test_wall_clock_is_not_set_to_nonsense) {
+    lw_clock *clock = open_clock();
+    assert_status(lw_test_clock_set_wall(clock, -1), LW_EINVAL);
+    assert_status(lw_test_clock_set_wall(clock, INT64_MIN), LW_EINVAL);
+    assert_status(lw_test_clock_set_wall(clock, Y9999_END + 1), LW_EINVAL);
+    assert_status(lw_test_clock_set_wall(clock, INT64_MAX), LW_EINVAL);
+    assert_status(lw_test_clock_set_wall(NULL, Y2000), LW_EINVAL);
+    assert_status(lw_test_clock_set_wall(lw__clock_system(), Y2000), LW_EINVAL);
+    assert_int_equal(lw__wall_ms(clock), Y2000);
+    lw_test_clock_close(clock);
+}
+
+TEST(the_wall_clock_moves_with_the_clock_to_its_very_end) {
+    lw_clock *clock = open_clock();
+    assert_status(lw_test_clock_set_wall(clock, Y9999_END), LW_OK);
+    int64_t before = lw__wall_ms(clock);
+    while (lw_test_clock_advance(clock, LW_TIMEOUT_MS_MAX) == LW_OK) {
+        assert_int_equal(lw__wall_ms(clock), before + LW_TIMEOUT_MS_MAX);
+        before += LW_TIMEOUT_MS_MAX;
+    }
+    assert_status(lw_test_clock_set_wall(clock, 0), LW_OK);
+    assert_int_equal(lw__wall_ms(clock), 0);
+    lw_test_clock_close(clock);
+}
+
+static void *set_wall_often(void *clock) {
+    for (int i = 0; i < 1000; i++) {
+        assert_status(lw_test_clock_set_wall(clock, Y2000 + i), LW_OK);
+        CHECK(lw__wall_ms(clock) >= Y2000);
+    }
+    return NULL;
+}
+
+TEST(the_wall_clock_may_be_set_read_and_moved_at_once) {
+    lw_clock *clock = open_clock();
+    pthread_t setter = start_thread(set_wall_often, clock);
+    pthread_t mover = start_thread(advance_often, clock);
+    join_thread(setter);
+    join_thread(mover);
+    assert_int_equal(lw__now(clock), LW__NS_PER_S + 3000 * LW__NS_PER_MS);
+    int64_t wall = lw__wall_ms(clock);
+    CHECK(wall >= Y2000 + 999 && wall <= Y2000 + 999 + 3000);
+    lw_test_clock_close(clock);
 }
 
 /* ---- a pool on a test clock ---------------------------------------------------------------- */

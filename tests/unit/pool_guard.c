@@ -1,7 +1,7 @@
 /* The guard timeout ends a task's context: on a worker, and in a caller that runs one itself. */
 #include "guarded.h"
 
-#include "pool/ctx_internal.h"
+#include "pool/ctx.h"
 
 #include <poll.h>
 

@@ -1,4 +1,5 @@
-// Peer: a Go pool on a buffered channel, and time.AfterFunc. The workloads are those of bench/common.
+// Peers: a Go pool on a buffered channel, and time.AfterFunc, for the workloads of bench/common; and tasks that can be
+// asked about, for those of bench/engine.c.
 package main
 
 import (
@@ -17,6 +18,15 @@ var workloads = map[string]func(name string, tasks int){
 	"W5":  runPaced,
 	"W6":  runDepths,
 	"W7":  runTimers,
+
+	"E1":   func(name string, tasks int) { reportTracked(name, 1, tasks) },
+	"E1x4": func(name string, tasks int) { reportTracked(name, 4, tasks) },
+	"E2":   runKeyed,
+	"E3":   runRetried,
+	"E4":   runWatched,
+	"E5":   runWeights,
+	"E6":   runDelayed,
+	"E7":   runRetained,
 }
 
 func main() {

@@ -27,8 +27,9 @@ func (t *tally) add() {
 	}
 }
 
-// timeStreams returns nanoseconds from the first submit to the end of the last task.
-func timeStreams(p *pool, producers, count int, task func(), t *tally) int64 {
+// timeStreams runs count tasks from so many producers, each of which gets its share of them; it returns
+// nanoseconds from the first submit to the end of the last task.
+func timeStreams(producers, count int, produce func(share int), t *tally) int64 {
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
 	starts := make([]int64, producers)
@@ -43,9 +44,7 @@ func timeStreams(p *pool, producers, count int, task func(), t *tally) int64 {
 			ready.Done()
 			<-start
 			starts[i] = nowNs()
-			for n := 0; n < share; n++ {
-				p.tasks <- task
-			}
+			produce(share)
 		}(i)
 	}
 	ready.Wait()
@@ -61,25 +60,43 @@ func timeStreams(p *pool, producers, count int, task func(), t *tally) int64 {
 	return t.endNs - first
 }
 
-func measureStreams(workers, producers, tasks int, task func(), t *tally) float64 {
-	p := openPool(workers, queueLimit)
-	count := tasks
-	if tasks > 0 {
-		timeStreams(p, producers, tasks/10+producers, task, t)
-	} else {
-		for count = 10000; ; count *= 2 {
-			if elapsed := timeStreams(p, producers, count, task, t); elapsed >= warmUpNs {
-				count = int(float64(count) * measureNs / float64(elapsed))
-				break
-			}
+// findCount warms up with ever longer runs and returns how many tasks take about measureNs.
+func findCount(producers int, produce func(share int), t *tally) int {
+	for count := 10000; ; count *= 2 {
+		if elapsed := timeStreams(producers, count, produce, t); elapsed >= warmUpNs {
+			return int(float64(count) * measureNs / float64(elapsed))
 		}
 	}
-	elapsed := timeStreams(p, producers, count, task, t)
-	p.close()
+}
+
+// measureRate returns nanoseconds per task.
+func measureRate(producers, tasks int, produce func(share int), t *tally) float64 {
+	count := tasks
+	if tasks > 0 {
+		timeStreams(producers, tasks/10+producers, produce, t)
+	} else {
+		count = findCount(producers, produce, t)
+	}
+	return float64(timeStreams(producers, count, produce, t)) / float64(t.wanted)
+}
+
+// check comes after the close: only then can no task come any more that should not have run.
+func (t *tally) check() {
 	if t.done != t.wanted || t.wanted < 1 {
 		die("%d tasks ran, %d were submitted", t.done, t.wanted)
 	}
-	return float64(elapsed) / float64(t.wanted)
+}
+
+func measureStreams(workers, producers, tasks int, task func(), t *tally) float64 {
+	p := openPool(workers, queueLimit)
+	ns := measureRate(producers, tasks, func(share int) {
+		for n := 0; n < share; n++ {
+			p.tasks <- task
+		}
+	}, t)
+	p.close()
+	t.check()
+	return ns
 }
 
 func reportStreams(name string, workers, producers, tasks int) {

@@ -1,13 +1,21 @@
-/** Peers: java.util.concurrent's ThreadPoolExecutor and ForkJoinPool. The workloads are those of bench/common. */
+/**
+ * Peers: java.util.concurrent's ThreadPoolExecutor and ForkJoinPool, for the workloads of bench/common; and tasks that
+ * can be asked about, for those of bench/engine.c.
+ */
 public final class Bench {
     private Bench() {}
 
     public static void main(String[] args) throws Exception {
         if (args.length < 2 || args.length > 3) {
-            throw new IllegalArgumentException("usage: Bench executor|forkjoin WORKLOAD [tasks]");
+            throw new IllegalArgumentException("usage: Bench executor|forkjoin|registry WORKLOAD [tasks]");
         }
-        Pool.Factory factory = args[0].equals("forkjoin") ? ForkJoin::new : ExecutorPool::new;
-        run(factory, args[1], args.length == 3 ? Integer.parseInt(args[2]) : 0);
+        int tasks = args.length == 3 ? Integer.parseInt(args[2]) : 0;
+        switch (args[0]) {
+            case "executor" -> run(ExecutorPool::new, args[1], tasks);
+            case "forkjoin" -> run(ForkJoin::new, args[1], tasks);
+            case "registry" -> Tracked.run(args[1], tasks);
+            default -> throw new IllegalArgumentException("no system " + args[0]);
+        }
     }
 
     /** With 0 tasks a workload chooses how many take about half a second. */

@@ -2,7 +2,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** W1, W1x, W2, W3: how long a task takes when there are always more. */
+/** W1, W1x, W2, W3, and E1 to E4, E7: how long a task takes when there are always more. */
 final class Throughput {
     /** Longer than elsewhere: the compiler has to see the loops first. */
     private static final long WARM_UP_NS = 250_000_000;
@@ -19,7 +19,7 @@ final class Throughput {
     private long endNs;
     private long iterations;
 
-    private Throughput(Pool pool, int producers) {
+    Throughput(Pool pool, int producers) {
         this.pool = pool;
         this.producers = producers;
     }
@@ -41,7 +41,7 @@ final class Throughput {
         Measure.report(name, "over_ideal", taskNs / ideal, "x");
     }
 
-    private void count() {
+    void count() {
         if (done.incrementAndGet() == wanted) {
             endNs = Measure.now();
             all.countDown();
@@ -55,19 +55,25 @@ final class Throughput {
         count();
     }
 
-    /** Nanoseconds per task. */
-    private double measure(Runnable task, int tasks) throws Exception {
+    /** Nanoseconds per task; closes the pool. */
+    double measure(Runnable task, int tasks) throws Exception {
         long count = tasks > 0 ? tasks : findCount(task);
         if (tasks > 0) {
             time(task, count);
         }
         long elapsedNs = time(task, count);
-        pool.close();
-        Measure.check(done.get(), wanted);
+        close();
         return (double) elapsedNs / wanted;
     }
 
-    private long findCount(Runnable task) throws Exception {
+    /** Only after the pool has ended can no task come any more that should not have run. */
+    void close() throws InterruptedException {
+        pool.close();
+        Measure.check(done.get(), wanted);
+    }
+
+    /** Warms up with ever longer runs and returns how many tasks take about half a second. */
+    long findCount(Runnable task) throws Exception {
         for (int i = 0; i < WARM_UP_RUNS; i++) {
             time(task, 50_000);
         }
@@ -80,7 +86,7 @@ final class Throughput {
     }
 
     /** Nanoseconds from the first submit to the end of the last task. */
-    private long time(Runnable task, long count) throws Exception {
+    long time(Runnable task, long count) throws Exception {
         long share = count / producers;
         long[] starts = new long[producers];
         Thread[] threads = new Thread[producers];

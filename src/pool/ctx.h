@@ -1,12 +1,13 @@
-/* The inside of a context.
+/* The inside of a context, for the pool and for the engine, whose attempts have contexts of their
+ * own.
  *
  * One 64-bit word carries everything that is asked often: which task it is (a number that grows
  * with every task that the context serves), whether one runs at all, and why it should end. Because
  * the number is part of the word, ending a task is one compare-and-swap that fails when the task
  * has ended by itself in the meantime: a late timeout never hits the next task.
  */
-#ifndef LW_POOL_CTX_INTERNAL_H
-#define LW_POOL_CTX_INTERNAL_H
+#ifndef LW_POOL_CTX_H
+#define LW_POOL_CTX_H
 
 #include "base/clock.h"
 #include "base/lot.h"
@@ -41,6 +42,7 @@ struct lw_ctx {
     /* the task's thread only */
     const void *value;
     size_t value_size;
+    void *owner; /* whoever embeds it and wants to be found again; NULL: nobody */
     /* guarded by mu */
     struct lw__mutex mu;
     int fd; /* -1: nobody has asked yet */

@@ -1,0 +1,23 @@
+"""The suites: which workloads are measured on which systems, and what is to be reached."""
+from dataclasses import dataclass
+
+from systems import ENGINE_SYSTEMS, POOL_SYSTEMS, SQLITE_SYSTEMS
+from targets import ENGINE_TARGETS, POOL_TARGETS, SQLITE_TARGETS
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    workloads: tuple
+    systems: list
+    targets: list
+    no_contest: tuple  # labels that have no best peer
+
+
+SUITES = [
+    Suite("pool", ("W1", "W1x", "W2", "W3", "W4", "W4i", "W5", "W6", "W7"), POOL_SYSTEMS, POOL_TARGETS,
+          ("W3.ideal",)),  # it belongs to the machine
+    Suite("engine", ("E1", "E1x4", "E2", "E3", "E4", "E5", "E6", "E7"), ENGINE_SYSTEMS, ENGINE_TARGETS,
+          ("E4.rate_of_E1",)),  # each against itself, and more is better
+    Suite("sqlite", ("S1", "S2", "S3", "S4", "S5", "S6"), SQLITE_SYSTEMS, SQLITE_TARGETS, ()),
+]

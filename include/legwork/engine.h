@@ -1,0 +1,332 @@
+/* The engine: accepts tasks with names, runs them on a bounded set of workers, retries them until
+ * they are done, and can tell at any time how far each of them is.
+ *
+ *     lw_engine *engine;
+ *     if (lw_open(&engine, "memory:", NULL, &err) < 0)
+ *         return complain(err.message);
+ *     lw_handle(engine, "send-email", send_email, LW_HANDLER_OPTIONS(.timeout_ms = 30000));
+ *     if (lw_start(engine, &err) < 0)
+ *         return complain(err.message);
+ *     lw_task *task = LW_TASK(.kind = "send-email", .payload = LW_TEXT("ann@example.org"));
+ *     lw_submit(engine, task, &id, &err);
+ *     ...
+ *     lw_stop(engine, LW_DRAIN, 10000);
+ *     lw_close(engine);
+ *
+ * Order: within a queue by priority (smaller first), then the time at which a task was due, then
+ * id; kinds at their concurrency limit are skipped; queues take turns by weight. Nothing else is
+ * promised.
+ *
+ * Room: an accepted task keeps its place until it is terminal, so that a retry never needs room.
+ * Tasks that tasks submit have a reserve, and never wait.
+ *
+ * Clocks: delays, back-off and timeouts run on a clock that never goes back; `run_at_ms` is wall
+ * time and is looked at again when the clock was set, within a minute.
+ *
+ * Threads: every call may be made from any thread, from handlers and callbacks too, except
+ * lw_handle and lw_queue (before lw_start) and lw_close (nothing else beside it). Callbacks run on
+ * a thread of the engine with no lock held; submits from them never wait for room.
+ *
+ * Fork: in a forked child every call on an inherited engine gives LW_EFORKED and does nothing.
+ */
+#ifndef LEGWORK_ENGINE_H
+#define LEGWORK_ENGINE_H
+
+#include <legwork/api.h>
+#include <legwork/ctx.h>
+#include <legwork/pool.h> /* lw_overflow, lw_stop_mode, lw_latency */
+#include <legwork/runtime.h>
+#include <legwork/status.h>
+#include <legwork/task.h>
+
+LW_BEGIN_DECLS
+
+#define LW_WORKERS_MAX LW_POOL_WORKERS_MAX
+
+/* ---- policies ----------------------------------------------------------------------------- */
+
+/* When to try again. The first wait is min; each of the next `doublings` waits is `factor` times
+ * the one before; then it grows by the last of these each time; never more than max, but for the
+ * jitter. With the defaults but min 10 s, max 300 s and 3 doublings: 10, 20, 40, 80, 160, 240, 300,
+ * 300 s. */
+typedef struct lw_retry_policy {
+    int64_t min_ms;     /* LW_ZERO: never wait. Default: 1,000 */
+    int64_t max_ms;     /* -1: none. Default: 3,600,000: an hour; or min_ms, if that is more */
+    double factor;      /* 1 or more. Default: 2 */
+    int doublings;      /* LW_ZERO: linear from the start. Default: until max */
+    int jitter_percent; /* each wait is made longer or shorter by up to this, but stays 1 ms or
+                           more. At most 100. LW_ZERO: none. Default: 10 */
+    int attempts;       /* given up after so many, crashes apart. Default: never */
+    int64_t max_age_ms; /* failed instead of retried when it is older than this. Default: never */
+    int crashes;        /* attempts that may end by timeout, stuck or crash, at most 10,000; -1:
+                           any, LW_ZERO: none. Default: 3 */
+} lw_retry_policy;
+
+/* How long terminal tasks stay, to be looked at. -1: for ever; LW_ZERO: not at all. */
+typedef struct lw_retention {
+    int64_t finished_ms;  /* Default: 900,000: 15 minutes */
+    int64_t finished_max; /* per kind; the oldest leave earlier. Default: 100,000 */
+    int64_t failed_ms;    /* Default: 86,400,000: a day */
+    int64_t failed_max;   /* Default: 100,000 */
+    int64_t aborted_ms;   /* Default: as finished_ms */
+    int64_t aborted_max;  /* Default: as finished_max */
+} lw_retention;
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+typedef struct lw_engine lw_engine;
+
+typedef struct lw_engine_options {
+    size_t struct_size;
+    const char *name; /* of threads and log lines: at most LW_POOL_NAME_MAX. Default: "legwork" */
+    int workers;      /* threads that run handlers. LW_ZERO: none; the program drives the engine
+                         itself (legwork/testing.h). Default: one per usable core */
+    int stuck_max;    /* threads that may replace stuck ones. LW_ZERO: none. Default: 16 */
+
+    /* Unfinished tasks, over all queues, waiting ones included, and bytes of their payloads. */
+    int64_t task_limit;        /* at most LW_TASKS_MAX. Default: 1,000,000 */
+    int64_t byte_limit;        /* -1: no limit. Default: 1 GiB */
+    int64_t reserve;           /* tasks that tasks may submit beyond a full queue. LW_ZERO: none.
+                                  Default: 1,000 */
+    lw_overflow overflow;      /* what a submit does when it is full, unless the queue says
+                                  otherwise. Default: LW_BLOCK */
+    int64_t submit_timeout_ms; /* how long LW_BLOCK waits; LW_ZERO: not at all. Default: as long as
+                                  it takes */
+
+    /* Told after a task of any kind ended in one of these ways, with all its errors; on a thread of
+     * the engine. on_stuck: it still runs; be brief, other deadlines wait meanwhile. on_attempt: an
+     * attempt ended with an error (every one is told); the snapshot is taken afterwards, so that
+     * the task may have gone on. */
+    void (*on_failed)(void *user, const lw_snapshot *task);
+    void (*on_aborted)(void *user, const lw_snapshot *task);
+    void (*on_stuck)(void *user, const lw_snapshot *task);
+    void (*on_attempt)(void *user, const lw_snapshot *task);
+    void *user;
+
+    uint64_t seed;                 /* of the jitter. Default: from the system */
+    const lw_log *log;             /* copied. Default: silence */
+    lw_clock *clock;               /* Default: the system's */
+    const lw_allocator *allocator; /* copied. Default: malloc */
+} lw_engine_options;
+
+#define LW_ENGINE_OPTIONS(...) \
+    LW_OPTIONS_OF(lw_engine_options, .struct_size = sizeof(lw_engine_options), __VA_ARGS__)
+
+/* Opens an engine on a store: "memory:" keeps tasks in memory. `options` may be NULL. Tasks can be
+ * submitted from now on; they run after lw_start.
+ * Returns LW_OK; LW_EINVAL with a sentence; LW_ENOMEM; LW_ESYSTEM. Owns: the caller closes it.
+ * Since: 0.2 */
+LW_API int lw_open(lw_engine **engine, const char *url, const lw_engine_options *options,
+                   lw_error *err);
+
+typedef struct lw_handler_options {
+    size_t struct_size;
+    int concurrency;    /* attempts of this kind at once. Default: as many as workers */
+    int64_t timeout_ms; /* soft deadline of an attempt: its context is done. Default: none */
+    int64_t stuck_ms;   /* hard deadline, counted from the soft one: declared stuck, and its worker
+                           replaced. LW_ZERO: at once, -1: never. Default: 5,000 */
+    lw_retry_policy retry;
+    lw_retention retention;
+    lw_key_scope key_scope; /* of keys whose task does not say. Default: LW_KEY_UNFINISHED */
+    int64_t key_window_ms;  /* for LW_KEY_WINDOW, the kind's (which needs it) or a task's */
+    void *user;             /* lw_ctx_user */
+} lw_handler_options;
+
+#define LW_HANDLER_OPTIONS(...) \
+    LW_OPTIONS_OF(lw_handler_options, .struct_size = sizeof(lw_handler_options), __VA_ARGS__)
+
+/* Registers the handler of a kind. What is wrong is told here, and again by lw_start, so that a
+ * program may look at that one only. `run` may be NULL: the kind then has options but no handler
+ * here.
+ * Returns LW_OK; LW_EINVAL, also if the kind has a handler already; LW_ENOMEM. Threads: before
+ * lw_start. Since: 0.2 */
+LW_API int lw_handle(lw_engine *engine, const char *kind, lw_handler run,
+                     const lw_handler_options *options);
+
+typedef struct lw_queue_options {
+    size_t struct_size;
+    int weight;                /* turns that it gets, 1 to 1,000. Default: 1 */
+    int64_t limit;             /* unfinished tasks in it. Default: the engine's task_limit */
+    int64_t byte_limit;        /* bytes of their payloads; -1: no limit. Default: the engine's */
+    int overflow;              /* an lw_overflow, but 0, which is LW_BLOCK, leaves it to the engine;
+                                  LW_ZERO: LW_BLOCK, whatever the engine says. Default: the
+                                  engine's */
+    int64_t submit_timeout_ms; /* LW_ZERO: not at all, -1: as long as it takes. Default: the
+                                  engine's */
+} lw_queue_options;
+
+#define LW_QUEUE_OPTIONS(...) \
+    LW_OPTIONS_OF(lw_queue_options, .struct_size = sizeof(lw_queue_options), __VA_ARGS__)
+
+/* Declares a queue with options; others come into being when a task names them. Returns and threads
+ * as lw_handle. Since: 0.2 */
+LW_API int lw_queue(lw_engine *engine, const char *name, const lw_queue_options *options);
+
+/* Starts the workers.
+ * Returns LW_OK; LW_EINVAL with the sentence of the first lw_handle or lw_queue that failed, or
+ * when it was started before; LW_ESTOPPING; LW_ENOMEM; LW_ESYSTEM. Since: 0.2 */
+LW_API int lw_start(lw_engine *engine, lw_error *err);
+
+/* ---- submit ------------------------------------------------------------------------------- */
+
+/* Accepts a task. *id (may be NULL) is its id. Under LW_CALLER_RUNS a full queue makes the caller
+ * run the first attempt itself, before this returns. Under LW_DROP_OLDEST the first of the queue
+ * that waits for a worker is aborted.
+ * Returns LW_OK: accepted. LW_EXISTS (> 0): its key is taken; *id is the task that has it, and
+ * nothing was accepted (arg stays the caller's). Negative, and arg stays the caller's: LW_EINVAL
+ * with a sentence; LW_EFULL (LW_REFUSE, or inside a handler when the reserve is used up);
+ * LW_ETIMEDOUT, LW_ECANCELED (LW_BLOCK: the wait for room ended); LW_ESTOPPING; LW_ENOMEM;
+ * LW_EFORKED. Since: 0.2 */
+LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err);
+
+/* Accepts up to LW_SUBMIT_MAX tasks, all or none. ids (may be NULL) has room for `count`; a task
+ * whose key is taken gets the id of the one that has it, and is no failure. What to do without room
+ * (policy, context, timeout) is what holds for the first of them; LW_BLOCK waits until there is
+ * room for all.
+ * Returns LW_OK; LW_EXISTS if some existed; what lw_submit says of the first that cannot be
+ * accepted, with its number in the sentence if it is the task that is wrong. Since: 0.2 */
+LW_API int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t count, lw_id *ids,
+                          lw_error *err);
+
+/* ---- look --------------------------------------------------------------------------------- */
+
+/* Fills a snapshot. No submitter or worker is held up, however often it is called.
+ * Returns LW_OK; LW_ENOTFOUND: there never was such a task, or it has left; LW_ENOMEM; both leave
+ * the snapshot empty; LW_EINVAL; LW_EFORKED. Since: 0.2 */
+LW_API int lw_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot);
+
+/* The same by kind and key; of several the youngest. Since: 0.2 */
+LW_API int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *snapshot);
+
+/* Waits until the task is terminal; 0 looks once, -1 waits for ever. `snapshot` may be NULL.
+ * Returns LW_OK: it is. LW_PENDING: it is not yet; the snapshot shows how far it is. LW_ENOTFOUND,
+ * LW_ENOMEM, LW_EINVAL, LW_EFORKED; LW_EDEADLOCK: a handler would wait for its own task. A task
+ * that does not stay after its end (lw_retention) stays until those who wait for it have seen it;
+ * if it leaves just as a wait begins, that has LW_OK and a snapshot from before, with the state 0.
+ * Since: 0.2 */
+LW_API int lw_wait(lw_engine *engine, lw_id id, int64_t timeout_ms, lw_snapshot *snapshot);
+
+/* Which tasks to list; a field left 0 or NULL does not restrict. */
+typedef struct lw_filter {
+    size_t struct_size;
+    lw_state state;
+    bool is_unfinished; /* only those that are not terminal */
+    const char *kind, *queue, *key;
+    lw_id after;  /* ids above this, for paging */
+    size_t limit; /* at most so many. Default: 100 */
+} lw_filter;
+
+#define LW_FILTER(...) LW_OPTIONS_OF(lw_filter, .struct_size = sizeof(lw_filter), __VA_ARGS__)
+
+/* Calls `each` for the tasks that match, by rising id, until it returns false. Each snapshot is
+ * consistent and lives as long as the call; tasks come and go in the meantime.
+ * Returns how many were shown; LW_EINVAL; LW_ENOMEM; LW_EFORKED. Since: 0.2 */
+LW_API int lw_list(lw_engine *engine, const lw_filter *filter,
+                   bool (*each)(void *user, const lw_snapshot *task), void *user);
+
+#define LW_EXPLAIN_MAX 8
+
+/* Why a task does not run, the most important reason first. */
+typedef struct lw_explanation {
+    lw_state state;
+    unsigned count;
+    char reasons[LW_EXPLAIN_MAX][LW_ERROR_MESSAGE_MAX]; /* sentences */
+} lw_explanation;
+
+/* Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED. Since: 0.2 */
+LW_API int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation);
+
+/* ---- steer -------------------------------------------------------------------------------- */
+
+/* Aborts a task that waits, at once (LW_OK); asks one that runs to give up, through its context
+ * (LW_PENDING): it ends aborted if it gives up because of that. LW_ENOTFOUND: there is none, or it
+ * is terminal. LW_EINVAL, LW_EFORKED. Since: 0.2 */
+LW_API int lw_cancel(lw_engine *engine, lw_id id);
+
+/* Runs a failed or aborted task again, with a fresh budget, or a scheduled one now.
+ * Returns LW_OK; LW_EXISTS: its key is taken by another meanwhile; LW_PENDING: it is on its way
+ * anyway, or its end is still being told (the callbacks have not returned) and nothing was done;
+ * LW_ENOTFOUND; LW_EINVAL: it has finished, or its argument was handed back; LW_EFULL; LW_ENOMEM;
+ * LW_ESTOPPING; LW_EFORKED. Since: 0.2 */
+LW_API int lw_retry_now(lw_engine *engine, lw_id id, lw_error *err);
+
+/* Lets a terminal task leave now. Returns LW_OK, LW_ENOTFOUND, LW_PENDING: it is not terminal,
+ * LW_EINVAL, LW_EFORKED. Since: 0.2 */
+LW_API int lw_forget(lw_engine *engine, lw_id id);
+
+/* A paused queue accepts tasks and starts none. Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED.
+ * Since: 0.2 */
+LW_API int lw_pause(lw_engine *engine, const char *queue);
+LW_API int lw_resume(lw_engine *engine, const char *queue);
+
+/* ---- events and figures ------------------------------------------------------------------- */
+
+/* A change of state. */
+typedef struct lw_event {
+    lw_id id;
+    lw_state from, to; /* from is 0 when it was accepted */
+    uint64_t at_ns;    /* on the engine's clock */
+    uint64_t lost;     /* events that this stream has lost right before this one */
+    char kind[LW_NAME_MAX + 1];
+} lw_event;
+
+typedef struct lw_events lw_events;
+
+/* Opens a stream of all changes of state from now on. It keeps the last `capacity` (1 to 1,048,576;
+ * 0: 1,024) that were not read yet; a slow reader loses the oldest and is told how many. A task's
+ * events come in their order. Returns LW_OK, LW_EINVAL, LW_ENOMEM, LW_EFORKED. Since: 0.2 */
+LW_API int lw_events_open(lw_engine *engine, lw_events **events, size_t capacity);
+
+/* The next event. Waits up to timeout_ms (0: not at all, -1: for ever).
+ * Returns LW_OK; LW_ETIMEDOUT; LW_ESTOPPING: the engine has stopped and all was read. Since: 0.2 */
+LW_API int lw_events_next(lw_events *events, lw_event *event, int64_t timeout_ms);
+
+/* Closes it, before the engine; NULL is fine. Since: 0.2 */
+LW_API void lw_events_close(lw_events *events);
+
+typedef struct lw_engine_stats {
+    uint64_t created, scheduled, enqueued, started; /* tasks in these states now */
+    uint64_t finished, failed, aborted;             /* retained now */
+    uint64_t submitted_total, existed_total, refused_total;
+    uint64_t finished_total, failed_total, aborted_total;
+    uint64_t retried_total, crashed_total, snoozed_total, stuck_total, swept_total;
+    uint64_t task_bytes; /* payloads of unfinished tasks */
+    uint64_t workers;    /* threads now */
+} lw_engine_stats;
+
+/* Returns LW_OK, LW_EINVAL, LW_EFORKED. Since: 0.2 */
+LW_API int lw_get_stats(lw_engine *engine, lw_engine_stats *stats);
+
+/* Writes all figures, per queue and kind, in the OpenMetrics text format, in pieces.
+ * Returns LW_OK; what `write` returned, if that was negative; LW_EINVAL, LW_ENOMEM, LW_EFORKED.
+ * Since: 0.2 */
+LW_API int lw_metrics_write(lw_engine *engine,
+                            int (*write)(void *user, const char *text, size_t size), void *user);
+
+/* ---- stop --------------------------------------------------------------------------------- */
+
+/* Stops: refuses new tasks from now on; then LW_DROP starts nothing more and asks what runs to give
+ * up, LW_DRAIN runs what is due now, LW_DRAIN_ALL also what waits for a time (now, each once: what
+ * fails again stays). Waits for it up to timeout_ms (0: not at all, -1: for ever); what runs longer
+ * than that is asked to give up then. An attempt that gives up because of the stop does not count.
+ * Nothing is thrown away: what did not run stays in the state it is in, for lw_list with
+ * .is_unfinished to show.
+ * Returns LW_OK: nothing runs any more, and under the two drains nothing is left to do.
+ * LW_ETIMEDOUT: something still runs or waits; a later stop can wait again. LW_PENDING: called
+ * inside a handler or callback: the stop has begun, and nobody was waited for. LW_EINVAL,
+ * LW_EFORKED. Idempotent, any number at once; a harder mode wins. Since: 0.2 */
+LW_API int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms);
+
+/* Waits until nothing is enqueued or started, without stopping; scheduled tasks do not count.
+ * Returns LW_OK, LW_ETIMEDOUT, LW_EDEADLOCK inside a handler, LW_EINVAL, LW_EFORKED. Since: 0.2 */
+LW_API int lw_wait_idle(lw_engine *engine, int64_t timeout_ms);
+
+/* Frees the engine; NULL is fine. One that nobody stopped is stopped first, as with LW_DROP and no
+ * timeout. Arguments of tasks that did not end go to their on_drop. Snapshots stay as they are.
+ * Returns LW_OK; LW_PENDING: a stop had timed out, handlers still run, and the last of them frees
+ * the memory; LW_EFORKED. Since: 0.2 */
+LW_API int lw_close(lw_engine *engine);
+
+LW_END_DECLS
+
+#endif

@@ -1,0 +1,46 @@
+/* Is a worker looking? If not, one is brought.
+ *
+ * The store notes `has_news` when something has become claimable or has to be told. Whoever caused
+ * that looks whether a token is attentive, that is, will look at the store before it ends; if none
+ * is, it sends one to the pool. So a submit beside a busy engine costs two loads, and nobody is
+ * woken in vain.
+ *
+ * Nothing is missed: a hand that finds nothing first withdraws its attention and then looks again;
+ * the store's mutex orders that look and the submit, and either the hand sees the task or the
+ * submitter sees no attention. */
+#include "engine/engine_internal.h"
+
+/* False: as many as there are workers are under way. */
+static bool take_token(lw_engine *engine) {
+    uint32_t tokens = atomic_load(&engine->tokens);
+    do {
+        if (tokens >= engine->set.workers)
+            return false;
+    } while (!atomic_compare_exchange_weak(&engine->tokens, &tokens, tokens + 1));
+    return true;
+}
+
+void lw__attention_call(lw_engine *engine) {
+    if (!atomic_load(&engine->is_started) || !engine->pool || !take_token(engine))
+        return;
+    atomic_fetch_add(&engine->attentive, 1);
+    LW__POINT("call: attentive, not sent");
+    if (lw_pool_try_submit(engine->pool, lw__hand_run_token, engine) < 0) {
+        /* All workers are stuck, or the pool stops: whoever comes back looks at the news. */
+        LW__POINT("call: refused, still attentive");
+        atomic_fetch_sub(&engine->attentive, 1);
+        atomic_fetch_sub(&engine->tokens, 1);
+    }
+}
+
+void lw__hand_attend(struct lw__hand *hand) {
+    bool is_attentive = false;
+    if (atomic_compare_exchange_strong(&hand->is_attentive, &is_attentive, true))
+        atomic_fetch_add(&hand->engine->attentive, 1);
+}
+
+void lw__hand_withdraw(struct lw__hand *hand) {
+    bool is_attentive = true;
+    if (atomic_compare_exchange_strong(&hand->is_attentive, &is_attentive, false))
+        atomic_fetch_sub(&hand->engine->attentive, 1);
+}

@@ -1,0 +1,240 @@
+/* Opening an engine, starting it, and freeing it. */
+#include "engine/engine_internal.h"
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+int lw__engine_check(const lw_engine *engine) {
+    if (__builtin_expect(!engine, 0))
+        return LW_EINVAL;
+    return __builtin_expect(lw__engine_is_alive(engine), 1) ? LW_OK : LW_EFORKED;
+}
+
+static void note_news(void *user) {
+    lw_engine *engine = user;
+    if (!atomic_load_explicit(&engine->has_news, memory_order_relaxed))
+        atomic_store(&engine->has_news, 1);
+}
+
+/* The store has written a turn. */
+static void look_after_turn(void *user) {
+    lw_engine *engine = user;
+    lw__submit_offer_room(engine);
+    lw__stop_announce(engine);
+    lw__engine_attend(engine);
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+static int open_store(lw_engine *engine, const char *url, lw_error *err) {
+    struct lw__store_options options = {
+        .allocator = &engine->set.allocator,
+        .log = &engine->set.log,
+        .clock = engine->set.clock,
+        .task_limit = engine->set.task_limit,
+        .byte_limit = engine->set.byte_limit,
+        .reserve = engine->set.reserve,
+        .tells_failed = engine->set.on_failed || lw__log_wants(&engine->set.log, LW_LOG_WARN),
+        .tells_aborted = engine->set.on_aborted != NULL,
+        .hooks = {.user = engine,
+                  .wake = note_news,
+                  .hasten = lw__scheduler_hasten,
+                  .cancel = lw__hand_cancel,
+                  .settled = look_after_turn,
+                  .moved = lw__events_note},
+    };
+    if (getrandom(options.secret, sizeof options.secret, 0) != sizeof options.secret)
+        return lw__error_set(err, LW_ESYSTEM, 0, "the system gives no random numbers");
+    int rc = lw__store_open(&engine->store, url, &options, err);
+    if (rc == LW_OK)
+        engine->index = engine->store->index;
+    return rc;
+}
+
+static void init(lw_engine *engine) {
+    lw__lot_init(&engine->room);
+    lw__lot_init(&engine->quiet);
+    lw__mutex_init(&engine->registry_mu);
+    lw__mutex_init(&engine->hands_mu);
+    lw__mutex_init(&engine->alarms_mu);
+    lw__mutex_init(&engine->events_mu);
+    lw__timer_init(&engine->alarms, lw__engine_now(engine));
+    lw__random_seed(&engine->random, engine->set.seed);
+    atomic_init(&engine->sleeps_until, LW__NEVER);
+    atomic_init(&engine->holders, 1);
+}
+
+static int build(lw_engine *engine, const char *url, lw_error *err) {
+    const lw_allocator *allocator = &engine->set.allocator;
+    engine->is_alive = lw__fork_word_open(err);
+    if (!engine->is_alive)
+        return err->status;
+    engine->kind_infos = lw__alloc_zero(allocator, LW_KINDS_MAX * sizeof *engine->kind_infos);
+    engine->queue_infos = lw__alloc_zero(allocator, LW_QUEUES_MAX * sizeof *engine->queue_infos);
+    if (!engine->kind_infos || !engine->queue_infos)
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory for the engine's tables");
+    int rc = open_store(engine, url, err);
+    if (rc == LW_OK)
+        rc = lw__registry_queue(engine, "default", &engine->default_queue, err);
+    return rc;
+}
+
+int lw_open(lw_engine **out, const char *url, const lw_engine_options *options, lw_error *err) {
+    struct lw__engine_settings set;
+    lw_error own;
+    if (!err)
+        err = &own;
+    if (!out)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "there is nowhere to put the engine: the first argument is NULL");
+    *out = NULL;
+    if (!url)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "the store URL is NULL, must be one, such as \"memory:\"");
+    int rc = lw__engine_settle_options(&set, options, err);
+    if (rc < 0)
+        return rc;
+    lw_engine *engine = lw__alloc_aligned(&set.allocator, sizeof *engine, _Alignof(lw_engine));
+    if (!engine)
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory for an engine of %zu bytes",
+                             sizeof *engine);
+    memset(engine, 0, sizeof *engine);
+    engine->set = set;
+    init(engine);
+    rc = build(engine, url, err);
+    if (rc < 0) {
+        lw__engine_free(engine);
+        return rc;
+    }
+    *out = engine;
+    return LW_OK;
+}
+
+/* ---- start -------------------------------------------------------------------------------- */
+
+static int make_hands(lw_engine *engine, lw_error *err) {
+    uint32_t count = engine->set.workers + engine->set.stuck_max;
+    engine->all_hands = lw__alloc_zero(&engine->set.allocator, count * sizeof *engine->all_hands);
+    if (!engine->all_hands)
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory for %u workers", count);
+    engine->hand_count = count;
+    for (uint32_t i = count; i-- > 0;) {
+        struct lw__hand *hand = &engine->all_hands[i];
+        lw__hand_init(hand, engine);
+        hand->next = engine->free_hands;
+        engine->free_hands = hand;
+    }
+    return LW_OK;
+}
+
+/* The guard timeout never comes: it is there because only a guarded pool can write workers off. */
+static int start_workers(lw_engine *engine, lw_error *err) {
+    /* They are there since a start that failed, perhaps. */
+    int rc = engine->all_hands ? LW_OK : make_hands(engine, err);
+    if (rc < 0)
+        return rc;
+    rc = lw_pool_open(
+        &engine->pool,
+        LW_POOL_OPTIONS(.name = engine->set.name, .min_workers = (int)engine->set.workers,
+                        .max_workers = (int)engine->set.workers,
+                        .queue_limit = (int)engine->hand_count + 1, .overflow = LW_REFUSE,
+                        .task_timeout_ms = LW_TIMEOUT_MS_MAX,
+                        .stuck_max = engine->set.stuck_max ? (int)engine->set.stuck_max : LW_ZERO,
+                        .log = engine->set.log.write ? &engine->set.log : NULL,
+                        .clock = engine->set.clock, .allocator = &engine->set.allocator),
+        err);
+    if (rc == LW_OK && !lw__scheduler_start(engine)) {
+        lw_pool_close(engine->pool);
+        engine->pool = NULL;
+        rc = lw__error_set(err, LW_ESYSTEM, 0, "the system gives no thread for the scheduler");
+    }
+    return rc;
+}
+
+static int check_start_locked(lw_engine *engine, lw_error *err) {
+    if (engine->start_status < 0) {
+        if (err)
+            *err = engine->start_error;
+        return engine->start_status;
+    }
+    if (atomic_load(&engine->is_started))
+        return lw__error_set(err, LW_EINVAL, 0, "the engine was started before");
+    if (lw__engine_stop_level(engine) != LW__RUNNING)
+        return lw__error_set(err, LW_ESTOPPING, 0, "the engine has been stopped");
+    return LW_OK;
+}
+
+int lw_start(lw_engine *engine, lw_error *err) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return lw__error_set(err, rc, 0, "%s",
+                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+    lw__mutex_lock(&engine->registry_mu);
+    rc = check_start_locked(engine, err);
+    if (rc == LW_OK && engine->set.workers > 0)
+        rc = start_workers(engine, err);
+    if (rc == LW_OK)
+        atomic_store(&engine->is_started, true);
+    lw__mutex_unlock(&engine->registry_mu);
+    if (rc < 0)
+        return rc;
+    lw__log(&engine->set.log, LW_LOG_DEBUG, "engine", "started",
+            LW__FIELD_TEXT("engine", engine->set.name),
+            LW__FIELD_U64("workers", engine->set.workers));
+    atomic_store(&engine->has_news, 1); /* there may be tasks from before */
+    lw__engine_attend(engine);
+    return LW_OK;
+}
+
+/* ---- close -------------------------------------------------------------------------------- */
+
+void lw__engine_free(lw_engine *engine) {
+    lw_allocator allocator = engine->set.allocator;
+    for (uint32_t i = 0; i < engine->hand_count; i++)
+        lw__hand_free(&engine->all_hands[i]);
+    if (engine->all_hands)
+        lw__free(&allocator, engine->all_hands, engine->hand_count * sizeof *engine->all_hands);
+    if (engine->store)
+        engine->store->ops->close(engine->store);
+    lw__registry_free(engine);
+    if (engine->kind_infos)
+        lw__free(&allocator, engine->kind_infos, LW_KINDS_MAX * sizeof *engine->kind_infos);
+    if (engine->queue_infos)
+        lw__free(&allocator, engine->queue_infos, LW_QUEUES_MAX * sizeof *engine->queue_infos);
+    lw__mutex_free(&engine->events_mu);
+    lw__mutex_free(&engine->alarms_mu);
+    lw__mutex_free(&engine->hands_mu);
+    lw__mutex_free(&engine->registry_mu);
+    lw__lot_free(&engine->quiet);
+    lw__lot_free(&engine->room);
+    lw__fork_word_close(engine->is_alive);
+    lw__free_aligned(&allocator, engine, sizeof *engine, _Alignof(lw_engine));
+}
+
+void lw__engine_release(lw_engine *engine) {
+    if (atomic_fetch_sub(&engine->holders, 1) == 1)
+        lw__engine_free(engine);
+}
+
+int lw_close(lw_engine *engine) {
+    if (!engine)
+        return LW_OK;
+    if (!lw__engine_is_alive(engine))
+        return LW_EFORKED;
+    if (lw__hand_is_inside(engine))
+        return LW_EDEADLOCK;
+    int rc = lw_stop(engine, LW_DROP, lw__engine_stop_level(engine) == LW__RUNNING ? -1 : 0);
+    lw__scheduler_stop(engine);
+    lw_pool *pool = engine->pool;
+    if (pool) {
+        lw_pool_stop(pool, LW_DRAIN, rc == LW_OK ? -1 : 0);
+        rc = lw_pool_close(pool); /* handlers that still run are left behind */
+    }
+    lw__engine_release(engine);
+    return rc;
+}

@@ -1,0 +1,430 @@
+/* The inside of the engine.
+ *
+ *     engine.c     open, start, close                  scheduler.c  the thread that knows the time
+ *     registry.c   kinds and queues by name            stop.c       stop, wait_idle
+ *     spec.c       a task as submitted, checked        wait.c       lw_wait, _get, _find, _list
+ *     submit.c     accept; what to do when it is full  snapshot.c   copies for callers
+ *     hand.c       who runs attempts: turns, batches   tell.c       callbacks and log, at the end
+ *     attempt.c    one attempt, and what a handler     events.c     streams of state changes
+ *                  can call                            explain.c    why a task does not run
+ *     verdict.c    from outcome to settlement          metrics.c    figures
+ *     oversight.c  what others do to hands             steer.c      cancel, retry, forget, pause
+ *     attention.c  is a worker looking?                testing.c    an engine without threads
+ *     options.c, range.c, retry.c                      settled options; how long a retry waits
+ *
+ * A task's way: lw_submit puts it into the store; if no worker is looking, one token goes to the
+ * pool; a worker that runs a token (a hand) takes turns: settle what it has run, claim, run; until
+ * there is nothing more. All that is known of a task is in the store; the engine knows only who
+ * runs what.
+ *
+ * Two gears, as in the pool. A strict hand claims one task and withdraws its attention before it
+ * runs it. One whose tasks have been short for a while hurries: it claims up to 64 at once, keeps
+ * its attention, reads the clock once a batch, and the scheduler looks every 2 ms whether it is
+ * stuck behind a slow one; then what was not begun goes back.
+ *
+ * Locks, in this order: a hand's mu; the store's mutex and a task's lock (store/index.h); hands_mu;
+ * alarms_mu; events_mu; registry_mu. No callback of the program runs under any of them.
+ */
+#ifndef LW_ENGINE_ENGINE_INTERNAL_H
+#define LW_ENGINE_ENGINE_INTERNAL_H
+
+#include "base/histogram.h"
+#include "base/lot.h"
+#include "base/mutex.h"
+#include "base/points.h"
+#include "engine/options.h"
+#include "pool/ctx.h"
+#include "store/index.h"
+#include "store/store.h"
+
+#define LW__HAND_BATCH 64
+#define LW__HAND_TICK_NS (2 * LW__NS_PER_MS) /* how soon a slow task in a batch is noticed */
+#define LW__HAND_SHORT_NS 2000               /* tasks shorter than this on average may be batched */
+#define LW__HAND_BATCH_NS 50000              /* and this is how long a batch should take */
+#define LW__HAND_STREAK 8                    /* after so many turns without a pause */
+
+/* How hard the engine stops; only ever rises. */
+enum lw__stop_level { LW__RUNNING, LW__STOP_DRAIN_ALL, LW__STOP_DRAIN, LW__STOP_DROP };
+
+/* What the engine knows of a kind beyond the store. */
+struct lw__kind_info {
+    char name[LW_NAME_MAX + 1];
+    uint16_t number;
+    uint32_t hash;
+    /* fixed after lw_start, or after the kind was first seen */
+    lw_handler run;
+    bool is_registered;
+    struct lw__kind_settings set;
+    _Atomic bool is_call;     /* no handler, but tasks that bring a function along */
+    _Atomic bool is_awaiting; /* no handler, and tasks that wait for one */
+    char apart[64]; /* every submit reads what is above, every turn writes what is below */
+    /* guarded by mu */
+    struct lw__mutex mu;
+    struct lw__histogram queue_wait, run_time;
+    int fail_count; /* lw_test_fail_next */
+    lw_outcome fail_outcome;
+    char fail_text[LW_TEXT_MAX + 1];
+    _Atomic bool has_failures_ordered;
+};
+
+struct lw__queue_info {
+    char name[LW_NAME_MAX + 1];
+    uint16_t number;
+    uint32_t hash;
+    bool is_registered;
+    struct lw__queue_settings set;
+    _Atomic uint32_t waiting; /* submitters that wait for room for one task without bytes */
+};
+
+/* Names to infos: found without a lock, added under registry_mu, never removed. */
+#define LW__REGISTRY_BUCKETS 256
+
+struct lw__registry_entry {
+    struct lw__registry_entry *next; /* fixed */
+    void *info;
+    const char *name;
+    uint32_t hash;
+};
+
+struct lw__registry {
+    struct lw__registry_entry *_Atomic buckets[LW__REGISTRY_BUCKETS];
+};
+
+/* What the handler has said so far; the hand's own thread only. */
+struct lw__say {
+    lw_outcome outcome; /* of the last lw_done, lw_retry, ...; 0: none */
+    uint64_t wait_ns;   /* retry_after, snooze */
+    bool has_wait, has_result;
+    void *result;
+    size_t result_size;
+    char text[LW_TEXT_MAX + 1];
+    struct lw__put *successors;
+    size_t successor_count, successor_capacity;
+    const char *refusal; /* a call that could not be honoured: the attempt fails with this */
+};
+
+/* Whoever runs attempts: a pool's worker with a token, a submitter (LW_CALLER_RUNS), or a test. */
+struct lw__hand {
+    lw_ctx ctx; /* of the present attempt; its owner is the hand */
+    lw_engine *engine;
+    struct lw__hand *outer;        /* of the same thread */
+    struct lw__hand *next, **link; /* in engine->hands; guarded by hands_mu */
+    lw_ctx *pool_ctx;              /* of the token; NULL: no worker */
+
+    /* the present attempt: written by the hand's thread, read under hands_mu */
+    _Atomic uint64_t token;   /* 0: none */
+    _Atomic uint64_t task_id; /* while there is a token: the task itself may be gone for others */
+    struct lw__task *_Atomic task;
+    _Atomic bool is_stuck; /* written off: its token ends with the attempt */
+
+    /* the hand's own thread */
+    uint64_t number;
+    struct lw__kind_info *kind;
+    uint64_t started;
+    lw_task shown;
+    struct lw__say say;
+    bool is_crash_ordered; /* lw_test_fail_next */
+    uint64_t to_tell;      /* the task whose attempt on_attempt is to hear of; 0: none */
+    uint32_t mean_ns, streak, lull;
+    bool is_hurrying;
+    size_t left;  /* tasks that could be claimed after the last claim */
+    uint32_t ran; /* tasks of the batch that have been run */
+    bool must_tell;
+    bool has_settled;          /* tasks one by one, since the last turn */
+    bool is_half_free;         /* the store had room for as many tasks again, then */
+    _Atomic bool is_attentive; /* cleared by the scheduler, too */
+    uint32_t batch_number;
+
+    /* guarded by alarms_mu */
+    struct lw__timer alarm;
+    bool is_overdue; /* the soft deadline has passed; the alarm is for the hard one */
+    uint64_t alarm_token;
+    uint64_t stuck_ns; /* from the soft deadline to the hard one */
+
+    /* a batch: see hand.c */
+    struct lw__mutex mu;
+    _Atomic uint64_t cursor; /* number << 32 | next << 16 | end */
+    struct lw__task *_Atomic batch[LW__HAND_BATCH];
+    uint64_t batch_token; /* of batch[0] */
+    uint32_t accounted;   /* guarded by mu: the store knows that these have ended */
+    uint64_t seen_cursor; /* the scheduler's */
+};
+
+struct lw_engine {
+    /* fixed after open */
+    struct lw__engine_settings set;
+    struct lw__store *store;
+    struct lw__index *index;
+    _Atomic uint32_t *is_alive; /* 0 in a forked child */
+    lw_pool *pool;              /* NULL: before start, and without workers */
+
+    /* atomic */
+    _Alignas(64) _Atomic uint32_t has_news; /* something can be claimed or told; see attention.c */
+    _Atomic uint32_t attentive;             /* tokens that will look before they end */
+    _Atomic uint32_t tokens;                /* in the pool, queued or run */
+    _Atomic uint32_t hurrying;
+    _Atomic uint64_t recent;                  /* the last time that a hand has read */
+    _Alignas(64) _Atomic uint32_t stop_level; /* enum lw__stop_level */
+    _Atomic bool is_started;
+    _Atomic uint64_t refused, stuck_total;
+    _Atomic uint32_t event_streams; /* how many */
+
+    struct lw__lot room;     /* submitters that wait for room */
+    _Atomic uint64_t offers; /* of room to them */
+    struct lw__lot quiet;    /* stop, wait_idle */
+
+    struct lw__registry kinds, queues;
+    struct lw__queue_info *default_queue;
+    struct lw__mutex registry_mu;
+    /* by number; written under registry_mu, entries never change */
+    struct lw__kind_info *_Atomic *kind_infos;   /* LW_KINDS_MAX */
+    struct lw__queue_info *_Atomic *queue_infos; /* LW_QUEUES_MAX */
+    int start_status; /* of the first registration that failed; guarded by registry_mu */
+    lw_error start_error;
+
+    struct lw__mutex hands_mu;
+    struct lw__hand *hands; /* all that run something */
+    struct lw__hand *free_hands;
+    struct lw__hand *all_hands; /* of tokens; fixed after start */
+    uint32_t hand_count;
+    struct lw__random random; /* jitter; guarded by hands_mu */
+
+    struct lw__mutex alarms_mu;
+    struct lw__timer_wheel alarms; /* deadlines of attempts */
+    uint64_t alarms_planned;       /* when the scheduler looks at them */
+
+    /* the scheduler */
+    pthread_t scheduler;
+    bool has_scheduler;
+    _Atomic uint32_t must_end;
+    _Atomic uint32_t call; /* what it sleeps on: changes when it has to look */
+    _Atomic uint64_t sleeps_until;
+
+    struct lw__mutex events_mu;
+    struct lw_events *streams; /* guarded by events_mu */
+    bool has_events_ended;     /* likewise: a stream says so when all was read */
+
+    /* tokens that run, and whoever will close it: the last one frees it */
+    _Atomic uint32_t holders;
+};
+
+static inline bool lw__engine_is_alive(const lw_engine *engine) {
+    return atomic_load_explicit(engine->is_alive, memory_order_relaxed) != 0;
+}
+
+static inline enum lw__stop_level lw__engine_stop_level(const lw_engine *engine) {
+    return (enum lw__stop_level)atomic_load_explicit(&engine->stop_level, memory_order_seq_cst);
+}
+
+static inline uint64_t lw__engine_now(const lw_engine *engine) {
+    return lw__now(engine->set.clock);
+}
+
+/* The time for stamping a task: while a hand hurries, the one that it read for its batch, at most a
+ * tick ago. (Reading the clock is 30 of some 100 ns of a submit.) */
+static inline uint64_t lw__engine_recent(const lw_engine *engine) {
+    if (atomic_load_explicit(&engine->hurrying, memory_order_relaxed) == 0)
+        return lw__engine_now(engine);
+    return atomic_load_explicit(&engine->recent, memory_order_relaxed);
+}
+
+/* ---- engine.c ----------------------------------------------------------------------------- */
+
+/* LW_OK, LW_EINVAL for NULL, LW_EFORKED: the first thing that every public call asks. */
+int lw__engine_check(const lw_engine *engine);
+void lw__engine_free(lw_engine *engine);
+void lw__engine_release(lw_engine *engine); /* one holder less */
+
+/* ---- registry.c --------------------------------------------------------------------------- */
+
+void lw__registry_free(lw_engine *engine);
+
+/* Finds the kind or makes it: LW_OK, LW_EINVAL with a sentence (name, or too many), LW_ENOMEM. */
+int lw__registry_kind(lw_engine *engine, const char *name, struct lw__kind_info **info,
+                      lw_error *err);
+int lw__registry_queue(lw_engine *engine, const char *name, struct lw__queue_info **info,
+                       lw_error *err);
+
+/* A task of a kind that has no handler is about to be put, with a function or without: the kind is
+ * for the one sort or the other from then on. False: for the other. */
+bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_call);
+
+/* NULL: there is none of this name. */
+struct lw__kind_info *lw__registry_find_kind(lw_engine *engine, const char *name);
+struct lw__queue_info *lw__registry_find_queue(lw_engine *engine, const char *name);
+
+static inline struct lw__kind_info *lw__kind_of(const lw_engine *engine, uint16_t number) {
+    return atomic_load_explicit(&engine->kind_infos[number], memory_order_acquire);
+}
+
+static inline struct lw__queue_info *lw__queue_of(const lw_engine *engine, uint16_t number) {
+    return atomic_load_explicit(&engine->queue_infos[number], memory_order_acquire);
+}
+
+/* ---- spec.c ------------------------------------------------------------------------------- */
+
+/* Checks a task and makes a put of it. LW_OK, LW_EINVAL with a sentence, LW_ENOMEM. The put then
+ * owns a spec, which lw__spec_free frees if it was not accepted. *now is brought up to date if
+ * times matter. */
+int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
+                  lw_error *err);
+void lw__spec_free(lw_engine *engine, struct lw__put *put);
+
+/* A kind, perhaps a queue, and nothing else: for the store's put_plain. Names the kind and queue of
+ * one; false: they are not known yet, or need a closer look. */
+bool lw__spec_is_plain(const lw_task *task);
+bool lw__spec_name_plain(lw_engine *engine, const lw_task *task, struct lw__put *put);
+
+/* ---- submit.c ----------------------------------------------------------------------------- */
+
+/* After the store may have got room: lets a blocked submitter try. */
+static inline void lw__submit_offer_room(lw_engine *engine) {
+    if (__builtin_expect(lw__lot_count(&engine->room) > 0, 0)) {
+        atomic_fetch_add(&engine->offers, 1);
+        lw__lot_wake_oldest(&engine->room);
+    }
+}
+
+/* ---- attention.c -------------------------------------------------------------------------- */
+
+/* After anything that may have made something claimable: brings a worker if none is looking. */
+void lw__attention_call(lw_engine *engine);
+
+static inline void lw__engine_attend(lw_engine *engine) {
+    if (atomic_load_explicit(&engine->has_news, memory_order_seq_cst)
+        && atomic_load_explicit(&engine->attentive, memory_order_seq_cst) == 0)
+        lw__attention_call(engine);
+}
+
+void lw__hand_attend(struct lw__hand *hand);   /* "I will look" */
+void lw__hand_withdraw(struct lw__hand *hand); /* "I might not, for a while": passes the duty on */
+
+/* ---- hand.c ------------------------------------------------------------------------------- */
+
+void lw__hand_init(struct lw__hand *hand, lw_engine *engine);
+void lw__hand_free(struct lw__hand *hand);
+
+/* A token: the pool's task. */
+void lw__hand_run_token(lw_ctx *pool_ctx, void *engine);
+
+/* Takes the hand into the list of those that run something, and makes it the thread's innermost. */
+void lw__hand_enter(struct lw__hand *hand);
+void lw__hand_leave(struct lw__hand *hand);
+
+/* Tells what has to be told on the calling thread, which counts as inside meanwhile. */
+void lw__hand_tell_here(lw_engine *engine);
+
+/* Whether the calling thread is inside a handler or callback of this engine. */
+bool lw__hand_is_inside(const lw_engine *engine);
+
+/* Whether the calling thread runs this very task. */
+bool lw__hand_runs(const lw_engine *engine, uint64_t id);
+
+/* The steps of one attempt; between the first two, lw__attempt_run or what stands for it. Begin:
+ * false: the task was aborted since it was claimed. End: true: the task was plain and has been
+ * finished. Then what is left, either way, is to account for it. Crash instead of end: its thread
+ * is lost. */
+bool lw__hand_begin(struct lw__hand *hand, struct lw__task *task, uint64_t token);
+bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token, lw_outcome outcome);
+void lw__hand_crash(struct lw__hand *hand);
+
+/* Runs one claimed task in the calling thread, to its end. */
+void lw__hand_run_guest(lw_engine *engine, struct lw__task *task, uint64_t token);
+
+/* Tells the store that the tasks of the batch before `upto` have ended. Under the hand's mutex. */
+void lw__hand_account_locked(struct lw__hand *hand, uint32_t upto, uint64_t now);
+
+/* Claims and runs as many as the gear allows, and tells what has ended. Returns how many were run,
+ * *told how many were told; both 0: nothing to do. */
+uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told);
+
+/* ---- oversight.c -------------------------------------------------------------------------- */
+
+/* The attempt with this token is past its hard deadline. */
+void lw__hand_declare_stuck(struct lw__hand *hand, uint64_t token);
+
+/* The scheduler's and the stop's: takes back what a slow hand has not begun. */
+void lw__hand_relieve_all(lw_engine *engine, bool is_tick);
+
+/* The store's hook: the attempt with this token is asked to give up. */
+void lw__hand_cancel(void *engine, uint64_t token, lw_reason reason);
+
+/* Ends all contexts, for a stop. */
+void lw__hand_end_all(lw_engine *engine, lw_reason reason);
+
+/* ---- attempt.c ---------------------------------------------------------------------------- */
+
+/* Runs the handler, with its deadlines; returns what it said. Without the handler: open and
+ * close. */
+lw_outcome lw__attempt_run(struct lw__hand *hand, struct lw__task *task);
+void lw__attempt_open(struct lw__hand *hand, struct lw__task *task);
+void lw__attempt_close(struct lw__hand *hand);
+
+/* Forgets what the handler said, and frees what belongs to it. */
+void lw__attempt_forget(struct lw__hand *hand);
+
+/* The hand of a handler's context; NULL: it is none. */
+struct lw__hand *lw__attempt_of(lw_ctx *ctx);
+
+/* ---- verdict.c ---------------------------------------------------------------------------- */
+
+/* Writes what an attempt's outcome means for its task, and settles it. `fault` LW_FAULT_CRASH:
+ * there is no outcome. */
+void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t token,
+                        lw_outcome outcome, lw_fault fault);
+
+/* Calls on_attempt, if the attempt that was settled last is worth it; when the hand has let go of
+ * it. */
+void lw__verdict_tell(struct lw__hand *hand);
+
+/* ---- tell.c ------------------------------------------------------------------------------- */
+
+/* Tells what has ended and has to be told; returns how many. */
+uint32_t lw__tell(lw_engine *engine);
+bool lw__tell_is_wanted(const lw_engine *engine);
+
+/* ---- snapshot.c --------------------------------------------------------------------------- */
+
+/* Fills a snapshot from a task, inside a grace section. LW_OK; LW_ENOMEM: it has what needs no
+ * memory, with names that live as long as the engine. */
+int lw__snapshot_fill(lw_engine *engine, const struct lw__task *task, lw_snapshot *snapshot);
+
+/* Wall time of a moment on the engine's clock; 0 for 0. */
+int64_t lw__engine_wall_ms(const lw_engine *engine, uint64_t at);
+
+/* ---- events.c ----------------------------------------------------------------------------- */
+
+/* The store's hook: a task has changed its state. Under the task's lock: only notes it. */
+void lw__events_note(void *engine, const struct lw__task *task, lw_state from, lw_state to,
+                     uint64_t now);
+
+/* The engine has stopped: readers are told when they have read all. */
+void lw__events_end(lw_engine *engine);
+
+/* ---- scheduler.c -------------------------------------------------------------------------- */
+
+bool lw__scheduler_start(lw_engine *engine);
+void lw__scheduler_stop(lw_engine *engine);
+
+/* Something is due at this time: wakes the scheduler if it sleeps longer. Also the store's hook. */
+void lw__scheduler_hasten(void *engine, uint64_t due);
+void lw__scheduler_call(lw_engine *engine); /* now */
+
+/* One look at everything that is due, and when to look again. */
+uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now);
+
+/* Deadlines of an attempt; the hand's thread. */
+void lw__alarm_set(struct lw__hand *hand, uint64_t token, uint64_t deadline);
+void lw__alarm_cancel(struct lw__hand *hand);
+
+/* ---- stop.c ------------------------------------------------------------------------------- */
+
+/* After something has ended: wakes those who wait for quiet. */
+void lw__stop_look(lw_engine *engine);
+
+static inline void lw__stop_announce(lw_engine *engine) {
+    if (__builtin_expect(lw__lot_count(&engine->quiet) > 0, 0))
+        lw__stop_look(engine);
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* Streams of state changes.
+ *
+ * Each stream is a ring of its own that keeps what it was told last; whoever moves a task writes
+ * into the rings of all streams and never waits for a reader. All of it is under the engine's
+ * events_mu: nobody gets there while there is no stream, and with one a note is a few stores. A
+ * task's events are in order because they are noted under its lock. The name of a kind is looked up
+ * by the reader.
+ */
+#include "engine/engine_internal.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { CAPACITY_DEFAULT = 1024, CAPACITY_MAX = 1 << 20 };
+
+struct note {
+    uint64_t id, at;
+    uint16_t kind;
+    uint8_t from, to;
+};
+
+struct lw_events {
+    /* fixed after open */
+    lw_engine *engine;
+    size_t capacity;
+    struct lw__lot readers; /* who waits for an event */
+    /* guarded by events_mu */
+    struct lw_events *next, **link;
+    size_t first, count; /* not read yet */
+    uint64_t lost;       /* before the first */
+    struct note notes[];
+};
+
+static size_t size_of(size_t capacity) {
+    return sizeof(struct lw_events) + capacity * sizeof(struct note);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static void append_locked(struct lw_events *stream, const struct note *note) {
+    size_t at = stream->first + stream->count;
+    if (stream->count < stream->capacity) {
+        stream->count++;
+    } else {
+        stream->first = stream->first + 1 < stream->capacity ? stream->first + 1 : 0;
+        stream->lost++;
+    }
+    stream->notes[at < stream->capacity ? at : at - stream->capacity] = *note;
+}
+
+void lw__events_note(void *user, const struct lw__task *task, lw_state from, lw_state to,
+                     uint64_t now) {
+    lw_engine *engine = user;
+    if (__builtin_expect(atomic_load_explicit(&engine->event_streams, memory_order_relaxed) == 0,
+                         1))
+        return;
+    const struct note note = {
+        .id = task->id, .at = now, .kind = task->kind, .from = (uint8_t)from, .to = (uint8_t)to};
+    lw__mutex_lock(&engine->events_mu);
+    for (struct lw_events *stream = engine->streams; stream; stream = stream->next) {
+        append_locked(stream, &note);
+        if (lw__lot_count(&stream->readers) > 0)
+            lw__lot_wake_oldest(&stream->readers);
+    }
+    lw__mutex_unlock(&engine->events_mu);
+}
+
+void lw__events_end(lw_engine *engine) {
+    lw__mutex_lock(&engine->events_mu);
+    engine->has_events_ended = true;
+    for (struct lw_events *stream = engine->streams; stream; stream = stream->next)
+        lw__lot_wake_all(&stream->readers);
+    lw__mutex_unlock(&engine->events_mu);
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+/* LW_OK: taken, with how many were lost before it; LW_ESTOPPING; LW_ETIMEDOUT: none is there. */
+static int take(struct lw_events *stream, struct note *note, uint64_t *lost) {
+    lw_engine *engine = stream->engine;
+    int rc = LW_OK;
+    lw__mutex_lock(&engine->events_mu);
+    if (stream->count > 0) {
+        *note = stream->notes[stream->first];
+        *lost = stream->lost;
+        stream->first = stream->first + 1 < stream->capacity ? stream->first + 1 : 0;
+        stream->count--;
+        stream->lost = 0;
+    } else {
+        rc = engine->has_events_ended ? LW_ESTOPPING : LW_ETIMEDOUT;
+    }
+    lw__mutex_unlock(&engine->events_mu);
+    return rc;
+}
+
+static int await_and_take(struct lw_events *stream, struct note *note, uint64_t *lost,
+                          int64_t timeout_ms) {
+    struct lw__waiter me = {0};
+    lw_clock *clock = stream->engine->set.clock;
+    uint64_t deadline = lw__deadline_in(clock, timeout_ms);
+    for (;;) {
+        lw__lot_enter(&stream->readers, &me);
+        int rc = take(stream, note, lost);
+        if (rc != LW_ETIMEDOUT) {
+            if (!lw__lot_leave(&stream->readers, &me))
+                lw__lot_wake_oldest(&stream->readers); /* that wake may be for another event */
+            return rc;
+        }
+        if (!lw__lot_wait(&stream->readers, &me, clock, deadline))
+            return LW_ETIMEDOUT;
+    }
+}
+
+static void show(const lw_engine *engine, const struct note *note, uint64_t lost, lw_event *event) {
+    const struct lw__kind_info *kind = lw__kind_of(engine, note->kind);
+    *event = (lw_event){.id = note->id,
+                        .from = (lw_state)note->from,
+                        .to = (lw_state)note->to,
+                        .at_ns = note->at,
+                        .lost = lost};
+    memcpy(event->kind, kind->name, sizeof event->kind);
+}
+
+int lw_events_next(lw_events *events, lw_event *event, int64_t timeout_ms) {
+    if (!events || !event || timeout_ms < -1 || timeout_ms > LW_TIMEOUT_MS_MAX)
+        return LW_EINVAL;
+    int rc = lw__engine_check(events->engine);
+    if (rc < 0)
+        return rc;
+    struct note note;
+    uint64_t lost;
+    rc = take(events, &note, &lost);
+    if (rc == LW_ETIMEDOUT && timeout_ms != 0)
+        rc = await_and_take(events, &note, &lost, timeout_ms);
+    if (rc == LW_OK)
+        show(events->engine, &note, lost, event);
+    return rc;
+}
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+int lw_events_open(lw_engine *engine, lw_events **events, size_t capacity) {
+    if (!events || capacity > CAPACITY_MAX)
+        return LW_EINVAL;
+    *events = NULL;
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    capacity = capacity ? capacity : CAPACITY_DEFAULT;
+    struct lw_events *stream = lw__alloc(&engine->set.allocator, size_of(capacity));
+    if (!stream)
+        return LW_ENOMEM;
+    *stream = (struct lw_events){.engine = engine, .capacity = capacity};
+    lw__lot_init(&stream->readers);
+    lw__mutex_lock(&engine->events_mu);
+    stream->next = engine->streams;
+    stream->link = &engine->streams;
+    if (stream->next)
+        stream->next->link = &stream->next;
+    engine->streams = stream;
+    atomic_fetch_add(&engine->event_streams, 1);
+    lw__mutex_unlock(&engine->events_mu);
+    *events = stream;
+    return LW_OK;
+}
+
+void lw_events_close(lw_events *events) {
+    if (!events || lw__engine_check(events->engine) < 0)
+        return; /* in a forked child the parent's locks may never open: it is left alone */
+    lw_engine *engine = events->engine;
+    lw__mutex_lock(&engine->events_mu);
+    *events->link = events->next;
+    if (events->next)
+        events->next->link = events->link;
+    atomic_fetch_sub(&engine->event_streams, 1);
+    lw__mutex_unlock(&engine->events_mu);
+    lw__lot_free(&events->readers);
+    lw__free(&engine->set.allocator, events, size_of(events->capacity));
+}

@@ -1,0 +1,304 @@
+/* Why a task does not run, in sentences, from what the store and the engine know of it.
+ *
+ * What the store knows is of one moment (struct lw__outlook); who runs what is looked at after
+ * that, so that the two may differ by what happened in between. */
+#include "engine/engine_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define NAMED_MAX 8   /* tasks that are listed by id */
+#define QUOTE_MAX 120 /* bytes of an error inside a sentence */
+
+struct case_file {
+    lw_engine *engine;
+    lw_explanation *out;
+    const struct lw__outlook *outlook;
+    const char *kind, *queue;
+    uint64_t now;
+};
+
+/* A short text, returned by value. */
+struct words {
+    char text[QUOTE_MAX + 8];
+};
+
+/* ---- sentences ---------------------------------------------------------------------------- */
+
+/* Where a text of at least max bytes can be cut without tearing a letter apart. */
+static size_t cut_at(const char *text, size_t max) {
+    while (max > 0 && ((unsigned char)text[max] & 0xc0) == 0x80)
+        max--;
+    return max;
+}
+
+LW_PRINTF(2, 3) static void say(struct case_file *c, const char *format, ...) {
+    lw_explanation *out = c->out;
+    if (out->count == LW_EXPLAIN_MAX)
+        return;
+    char *reason = out->reasons[out->count++];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(reason, LW_ERROR_MESSAGE_MAX, format, args);
+    va_end(args);
+    if (length >= LW_ERROR_MESSAGE_MAX)
+        memcpy(reason + cut_at(reason, LW_ERROR_MESSAGE_MAX - 4), "...", 4);
+}
+
+static struct words quote(const char *text) {
+    struct words words;
+    if (strlen(text) <= QUOTE_MAX)
+        snprintf(words.text, sizeof words.text, "%s", text);
+    else
+        snprintf(words.text, sizeof words.text, "%.*s...", (int)cut_at(text, QUOTE_MAX), text);
+    return words;
+}
+
+/* A time as people say it: two digits or more, in one unit. */
+static struct words how_long(uint64_t ns) {
+    static const struct {
+        const char *unit;
+        uint64_t ms, below;
+    } units[] = {{"ms", 1, 1000},
+                 {"s", 1000, 120},
+                 {"min", 60000, 120},
+                 {"h", 3600000, 48},
+                 {"days", 86400000, UINT64_MAX}};
+    struct words words;
+    uint64_t ms = ns / LW__NS_PER_MS;
+    size_t i = 0;
+    while (ms / units[i].ms >= units[i].below)
+        i++;
+    snprintf(words.text, sizeof words.text, "%llu %s", (unsigned long long)(ms / units[i].ms),
+             units[i].unit);
+    return words;
+}
+
+static struct words date_of(int64_t wall_ms) {
+    struct words words;
+    struct tm tm;
+    time_t seconds = (time_t)(wall_ms / 1000);
+    if (!gmtime_r(&seconds, &tm)
+        || strftime(words.text, sizeof words.text, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        words.text[0] = 0;
+    return words;
+}
+
+static uint64_t since(const struct case_file *c, uint64_t at) {
+    return c->now > at ? c->now - at : 0;
+}
+
+/* ---- who runs what ------------------------------------------------------------------------ */
+
+struct running {
+    uint32_t busy, stuck;    /* workers */
+    uint32_t of_kind;        /* attempts of the kind that was asked for */
+    uint64_t ids[NAMED_MAX]; /* the first of them */
+};
+
+static bool is_of_kind(lw_engine *engine, uint64_t id, uint16_t kind) {
+    uint32_t ticket = lw__grace_enter(&engine->index->grace);
+    const struct lw__task *task = lw__ids_find(&engine->index->ids, id);
+    bool is_one = task && task->kind == kind && lw__task_state(task) == LW_STARTED;
+    lw__grace_leave(&engine->index->grace, ticket);
+    return is_one;
+}
+
+static struct running look_at_hands(lw_engine *engine, uint16_t kind) {
+    struct running running = {0};
+    lw__mutex_lock(&engine->hands_mu);
+    for (struct lw__hand *hand = engine->hands; hand; hand = hand->next) {
+        if (atomic_load(&hand->token) == 0)
+            continue;
+        uint64_t id = atomic_load_explicit(&hand->task_id, memory_order_relaxed);
+        bool is_stuck = atomic_load(&hand->is_stuck);
+        running.stuck += hand->pool_ctx && is_stuck;
+        running.busy += hand->pool_ctx && !is_stuck;
+        if (is_of_kind(engine, id, kind) && running.of_kind++ < NAMED_MAX)
+            running.ids[running.of_kind - 1] = id;
+    }
+    lw__mutex_unlock(&engine->hands_mu);
+    return running;
+}
+
+/* ---- what may stand in anybody's way ------------------------------------------------------ */
+
+static void say_stop(struct case_file *c) {
+    switch (lw__engine_stop_level(c->engine)) {
+    case LW__RUNNING: break;
+    case LW__STOP_DRAIN_ALL:
+        say(c, "the engine is stopping (drain all): what waits for a time runs now, but only once");
+        break;
+    case LW__STOP_DRAIN: say(c, "the engine is stopping (drain): it runs only what is due"); break;
+    case LW__STOP_DROP: say(c, "the engine is stopping (drop): it starts nothing more"); break;
+    }
+}
+
+static void say_obstacles(struct case_file *c) {
+    if (!atomic_load(&c->engine->is_started))
+        say(c, "the engine has not been started");
+    if (!c->outlook->has_handler)
+        say(c, "its kind \"%s\" has no handler here", c->kind);
+    if (c->outlook->is_paused)
+        say(c, "its queue \"%s\" is paused", c->queue);
+}
+
+/* ---- created, scheduled ------------------------------------------------------------------- */
+
+static void explain_created(struct case_file *c) {
+    const struct lw__outlook *o = c->outlook;
+    unsigned long long after = o->after;
+    if (o->after_left > 1)
+        say(c, "it waits for task %llu, which is %s, and %u more", after,
+            lw_state_name(o->after_state), (unsigned)o->after_left - 1);
+    else if (o->after_left > 0)
+        say(c, "it waits for task %llu, which is %s", after, lw_state_name(o->after_state));
+    else
+        say(c, "a fence holds it");
+    say_stop(c);
+    say_obstacles(c);
+}
+
+static void explain_scheduled(struct case_file *c) {
+    const struct lw__outlook *o = c->outlook;
+    uint64_t due = o->view.due_at;
+    struct words until = date_of(lw__engine_wall_ms(c->engine, due));
+    struct words left = how_long(due > c->now ? due - c->now : 0);
+    /* A snooze leaves no error, but one of an earlier attempt may be there. */
+    bool is_back_off = o->error_at != 0 && o->error_at >= o->view.started_at;
+    if (o->view.started_at != 0 && is_back_off)
+        say(c, "it is scheduled until %s, in %s: the back-off after attempt %u (%s)", until.text,
+            left.text, (unsigned)o->error_attempt, quote(o->error).text);
+    else if (o->view.started_at != 0)
+        say(c, "it is scheduled until %s, in %s: its handler put it off", until.text, left.text);
+    else
+        say(c, "it is scheduled until %s, in %s: it was submitted %s", until.text, left.text,
+            o->view.flags & LW__TASK_WALL ? "for this time" : "with a delay");
+    say_stop(c);
+    say_obstacles(c);
+}
+
+/* ---- enqueued ----------------------------------------------------------------------------- */
+
+static void say_kind_is_full(struct case_file *c, const struct running *running) {
+    char list[NAMED_MAX * 24] = "";
+    size_t at = 0;
+    uint32_t count = running->of_kind, limit = c->outlook->concurrency;
+    for (uint32_t i = 0; i < count && i < NAMED_MAX; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%llu", i > 0 ? ", " : "",
+                               (unsigned long long)running->ids[i]);
+    if (count == 0)
+        say(c, "its kind \"%s\" may run %u at once, and as many do", c->kind, (unsigned)limit);
+    else if (count > NAMED_MAX)
+        say(c, "its kind \"%s\" may run %u at once, and these run: tasks %s and %u more", c->kind,
+            (unsigned)limit, list, (unsigned)count - NAMED_MAX);
+    else
+        say(c, "its kind \"%s\" may run %u at once, and %s: task%s %s", c->kind, (unsigned)limit,
+            count == 1 ? "this runs" : "these run", count == 1 ? "" : "s", list);
+}
+
+/* Stuck workers are replaced, as long as there may be more threads. */
+static void say_workers(struct case_file *c, const struct running *running) {
+    uint32_t workers = c->engine->set.workers, most = workers + c->engine->set.stuck_max;
+    uint32_t able = running->stuck >= most ? 0 : most - running->stuck;
+    if (able > workers)
+        able = workers;
+    if (workers == 0)
+        say(c, "the engine has no workers: the program drives it");
+    else if (able == 0)
+        say(c, "all workers are stuck in tasks that ignore their deadline");
+    else if (running->busy >= able && able == 1)
+        say(c, "the only worker is busy");
+    else if (running->busy >= able)
+        say(c, "all %u workers are busy", (unsigned)able);
+}
+
+static void say_before(struct case_file *c) {
+    const struct lw__outlook *o = c->outlook;
+    unsigned long long before = o->before;
+    if (before == 0)
+        return;
+    if (before == 1 && !o->is_before_cut)
+        say(c, "1 task of its queue is before it");
+    else
+        say(c, "%s%llu tasks of its queue are before it", o->is_before_cut ? "more than " : "",
+            before);
+}
+
+static void explain_enqueued(struct case_file *c) {
+    const struct lw__outlook *o = c->outlook;
+    if (o->is_claimed) {
+        say(c, "a worker has taken it and is about to begin");
+        return;
+    }
+    bool is_dropping = lw__engine_stop_level(c->engine) == LW__STOP_DROP;
+    if (is_dropping)
+        say_stop(c);
+    say_obstacles(c);
+    struct running running = look_at_hands(c->engine, o->view.kind);
+    bool is_full = o->claimed >= o->concurrency;
+    if (is_full)
+        say_kind_is_full(c, &running);
+    if (c->out->count == 0) {
+        say_workers(c, &running);
+        say_before(c);
+    }
+    if (c->out->count == 0)
+        say(c, "nothing stands in its way: a worker is about to take it");
+    if (!is_dropping)
+        say_stop(c);
+}
+
+/* ---- started, and the ends ---------------------------------------------------------------- */
+
+static void explain_started(struct case_file *c) {
+    const struct lw__task_view *view = &c->outlook->view;
+    if (view->flags & LW__TASK_STUCK)
+        say(c, "it is stuck: it goes on long after its time was over");
+    say(c, "it runs since %s on attempt %u", how_long(since(c, view->started_at)).text,
+        (unsigned)view->attempts);
+    if (view->flags & LW__TASK_CANCELLING)
+        say(c, "it has been asked to give up");
+}
+
+static void explain_end(struct case_file *c, const char *how) {
+    const struct lw__outlook *o = c->outlook;
+    struct words ago = how_long(since(c, o->view.due_at));
+    unsigned attempts = (unsigned)o->view.attempts;
+    const char *plural = attempts == 1 ? "" : "s";
+    if (o->view.state == LW_FINISHED || o->error_at == 0)
+        say(c, "it %s %s ago, after %u attempt%s", how, ago.text, attempts, plural);
+    else
+        say(c, "it %s %s ago, after %u attempt%s: %s", how, ago.text, attempts, plural,
+            quote(o->error).text);
+}
+
+int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0 || !explanation)
+        return rc < 0 ? rc : LW_EINVAL;
+    struct lw__outlook outlook;
+    rc = lw__index_look(engine->index, id, &outlook);
+    if (rc < 0)
+        return rc;
+    struct case_file c = {.engine = engine,
+                          .out = explanation,
+                          .outlook = &outlook,
+                          .kind = lw__kind_of(engine, outlook.view.kind)->name,
+                          .queue = lw__queue_of(engine, outlook.view.queue)->name,
+                          .now = lw__engine_now(engine)};
+    explanation->state = outlook.view.state;
+    explanation->count = 0;
+    switch (outlook.view.state) {
+    case LW_CREATED: explain_created(&c); break;
+    case LW_SCHEDULED: explain_scheduled(&c); break;
+    case LW_ENQUEUED: explain_enqueued(&c); break;
+    case LW_STARTED: explain_started(&c); break;
+    case LW_FINISHED: explain_end(&c, "finished"); break;
+    case LW_FAILED: explain_end(&c, "failed"); break;
+    case LW_ABORTED: explain_end(&c, "was aborted"); break;
+    }
+    return LW_OK;
+}

@@ -1,0 +1,536 @@
+/* Hands: whoever runs attempts, one turn after the other.
+ *
+ * A turn claims tasks, runs them and settles them. Plain tasks of a batch are finished one by one
+ * without the store's mutex (store/claim.c) and accounted for together. The batch is shared with
+ * the scheduler:
+ *
+ *     cursor = number of the batch << 32 | next << 16 | end
+ *
+ * The owner adds one to `next` to begin its next task; the scheduler, which finds the cursor where
+ * it was 2 ms ago, swaps `end` down to `next` and so takes the rest back. Both are one atomic step
+ * on one word, and the number keeps a late swap from hitting another batch. Tasks before `next - 1`
+ * have ended: under the hand's mutex either of the two accounts for them, so that a slow task does
+ * not keep the room of those that ended before it. (Those that needed a settlement of their own
+ * have left a NULL.) */
+#include "engine/engine_internal.h"
+
+#include "base/futex.h"
+
+#include <pthread.h>
+
+#define STREAK_GAP_NS 10000000 /* after a longer pause a hand does not hurry at once */
+#define PREFETCH 4          /* tasks ahead; each is two cache lines that another core has written */
+#define SAMPLE_BATCHES 8    /* of a hurrying hand; one in so many is measured */
+#define MEAN_CLIP_NS 10000  /* what one slow task can do to the mean */
+#define LULL_SPINS_MAX 256  /* some 10 microseconds */
+#define LULL_BATCH 40       /* a hurrying hand that finds fewer takes a longer breath next time */
+#define SURPLUS_BATCH 16    /* see is_surplus */
+#define LINGER_SPINS 200    /* looks for news before a hurrying token ends */
+#define REINFORCE_NS 500000 /* a backlog of this much work is worth another worker */
+
+/* ---- who is who --------------------------------------------------------------------------- */
+
+/* The innermost hand of this thread; through `outer` those around it. */
+static _Thread_local struct lw__hand *innermost;
+
+void lw__hand_init(struct lw__hand *hand, lw_engine *engine) {
+    lw__ctx_init(&hand->ctx, engine->set.clock, &engine->stop_level, engine->is_alive);
+    hand->ctx.owner = hand;
+    hand->engine = engine;
+    hand->mean_ns = LW__HAND_SHORT_NS;
+    lw__mutex_init(&hand->mu);
+}
+
+void lw__hand_free(struct lw__hand *hand) {
+    lw__ctx_free(&hand->ctx);
+    lw__mutex_free(&hand->mu);
+}
+
+void lw__hand_enter(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    hand->outer = innermost;
+    innermost = hand;
+    lw__mutex_lock(&engine->hands_mu);
+    hand->next = engine->hands;
+    hand->link = &engine->hands;
+    if (hand->next)
+        hand->next->link = &hand->next;
+    engine->hands = hand;
+    lw__mutex_unlock(&engine->hands_mu);
+}
+
+void lw__hand_leave(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    innermost = hand->outer;
+    lw__mutex_lock(&engine->hands_mu);
+    *hand->link = hand->next;
+    if (hand->next)
+        hand->next->link = hand->link;
+    lw__mutex_unlock(&engine->hands_mu);
+}
+
+void lw__hand_tell_here(lw_engine *engine) {
+    struct lw__hand hand = {0};
+    lw__hand_init(&hand, engine);
+    lw__hand_enter(&hand);
+    lw__tell(engine);
+    lw__hand_leave(&hand);
+    lw__hand_free(&hand);
+}
+
+bool lw__hand_is_inside(const lw_engine *engine) {
+    for (struct lw__hand *hand = innermost; hand; hand = hand->outer) {
+        if (hand->engine == engine)
+            return true;
+    }
+    return false;
+}
+
+bool lw__hand_runs(const lw_engine *engine, uint64_t id) {
+    for (struct lw__hand *hand = innermost; hand; hand = hand->outer) {
+        struct lw__task *task = atomic_load(&hand->task);
+        if (hand->engine == engine && task && task->id == id)
+            return true;
+    }
+    return false;
+}
+
+/* ---- one attempt -------------------------------------------------------------------------- */
+
+/* Shows the attempt, so that it can be asked to give up, before the task says that it has
+ * started. */
+static void show(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
+    atomic_store_explicit(&hand->task_id, task->id, memory_order_relaxed);
+    atomic_store_explicit(&hand->task, task, memory_order_release);
+    atomic_store_explicit(&hand->token, token, memory_order_release);
+    atomic_store(&hand->ctx.signal,
+                 ++hand->number << LW__SIGNAL_SHIFT); /* in sequence with heed_stop */
+}
+
+static void hide(struct lw__hand *hand) {
+    atomic_store_explicit(&hand->ctx.signal, hand->number << LW__SIGNAL_SHIFT | LW__SIGNAL_IDLE,
+                          memory_order_release);
+    if (atomic_load_explicit(&hand->ctx.has_fd_out, memory_order_relaxed))
+        lw__ctx_recall_fd(&hand->ctx);
+    atomic_store_explicit(&hand->token, 0, memory_order_release);
+    atomic_store_explicit(&hand->task, NULL, memory_order_release);
+}
+
+/* A stop that drops, or is past its deadline, may have missed an attempt that began meanwhile. */
+static void heed_stop(struct lw__hand *hand) {
+    if (lw__engine_stop_level(hand->engine) == LW__STOP_DROP)
+        lw__ctx_end(&hand->ctx, hand->number, LW_REASON_DROPPED);
+}
+
+bool lw__hand_begin(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
+    show(hand, task, token);
+    LW__POINT("hand: shown, not begun");
+    bool has_begun = lw__index_begin(hand->engine->store, task, token, hand->started);
+    if (has_begun)
+        heed_stop(hand);
+    else
+        hide(hand);
+    return has_begun;
+}
+
+bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token,
+                  lw_outcome outcome) {
+    lw_engine *engine = hand->engine;
+    uint64_t now = hand->is_hurrying ? hand->started : lw__engine_now(engine);
+    bool is_finished = outcome == LW_OUTCOME_DONE && !hand->say.has_result && !hand->say.refusal
+                       && hand->say.successor_count == 0
+                       && lw__index_finish(engine->store, task, now);
+    if (!is_finished)
+        lw__verdict_settle(hand, task, token, outcome, (lw_fault)0);
+    LW__POINT("hand: settled, not hidden");
+    hide(hand);
+    lw__attempt_forget(hand);
+    if (hand->to_tell)
+        lw__verdict_tell(hand);
+    return is_finished;
+}
+
+void lw__hand_crash(struct lw__hand *hand) {
+    struct lw__task *task = atomic_load(&hand->task);
+    lw__alarm_cancel(hand);
+    lw__verdict_settle(hand, task, atomic_load(&hand->token), (lw_outcome)0, LW_FAULT_CRASH);
+    hide(hand);
+    lw__attempt_forget(hand);
+}
+
+/* Runs one claimed task. True: it was plain and has been finished, or was aborted since it was
+ * claimed; what is left is to account for it. */
+static bool run_task(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
+    if (!lw__hand_begin(hand, task, token))
+        return true;
+    return lw__hand_end(hand, task, token, lw__attempt_run(hand, task));
+}
+
+/* ---- batches ------------------------------------------------------------------------------ */
+
+static uint64_t pack(uint32_t number, uint32_t next, uint32_t end) {
+    return (uint64_t)number << 32 | next << 16 | end;
+}
+
+static uint32_t next_of(uint64_t cursor) {
+    return (uint32_t)(cursor >> 16 & 0xffff);
+}
+
+static uint32_t end_of(uint64_t cursor) {
+    return (uint32_t)(cursor & 0xffff);
+}
+
+/* Collects the tasks of the batch before `upto` that have ended and that the store does not know of
+ * yet; under the hand's mutex. */
+static uint32_t collect_locked(struct lw__hand *hand, uint32_t upto, struct lw__task **ended) {
+    uint32_t count = 0;
+    for (; hand->accounted < upto; hand->accounted++) {
+        struct lw__task *task =
+            atomic_load_explicit(&hand->batch[hand->accounted], memory_order_acquire);
+        if (task)
+            ended[count++] = task;
+    }
+    return count;
+}
+
+void lw__hand_account_locked(struct lw__hand *hand, uint32_t upto, uint64_t now) {
+    struct lw__task *ended[LW__HAND_BATCH];
+    uint32_t count = collect_locked(hand, upto, ended);
+    if (count > 0)
+        hand->engine->store->ops->account(hand->engine->store, now, ended, count);
+}
+
+/* Submitters that wait for room are let go one at a time, and by a hurrying hand not before half of
+ * it is free: being woken costs them more than many short tasks. When a hand stops hurrying it
+ * offers what there is. */
+static void after_settling(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    if (!hand->is_hurrying || hand->is_half_free)
+        lw__submit_offer_room(engine);
+    lw__stop_announce(engine);
+    lw__engine_attend(engine);
+}
+
+static void prefetch(const struct lw__hand *hand, uint32_t i, uint32_t count) {
+    if (i >= count)
+        return;
+    const char *task = (const char *)atomic_load_explicit(&hand->batch[i], memory_order_relaxed);
+    lw__fetch_to_write(task);
+    lw__fetch_to_write(task + 64);
+}
+
+static void run_batch(struct lw__hand *hand, uint32_t count) {
+    uint32_t ran = 0;
+    for (uint32_t i = 0; i < PREFETCH; i++)
+        prefetch(hand, i, count);
+    for (;;) {
+        uint64_t cursor = atomic_fetch_add(&hand->cursor, UINT64_C(1) << 16);
+        uint32_t i = next_of(cursor);
+        LW__POINT("hand: next taken");
+        if (i >= end_of(cursor))
+            break;
+        struct lw__task *task = atomic_load_explicit(&hand->batch[i], memory_order_relaxed);
+        prefetch(hand, i + PREFETCH, count);
+        if (!run_task(hand, task, hand->batch_token + i)) {
+            atomic_store_explicit(&hand->batch[i], NULL, memory_order_release);
+            hand->has_settled = true;
+        }
+        ran = i + 1;
+    }
+    hand->ran = ran;
+}
+
+/* ---- gears -------------------------------------------------------------------------------- */
+
+static void shift(struct lw__hand *hand, bool is_hurrying) {
+    lw_engine *engine = hand->engine;
+    if (hand->is_hurrying == is_hurrying)
+        return;
+    hand->is_hurrying = is_hurrying;
+    if (!is_hurrying) {
+        atomic_fetch_sub(&engine->hurrying, 1);
+        lw__submit_offer_room(engine);
+        return;
+    }
+    uint64_t now = lw__engine_now(engine);
+    atomic_store(&engine->recent, now);
+    if (atomic_fetch_add(&engine->hurrying, 1) == 0)
+        lw__scheduler_hasten(engine, now + LW__HAND_TICK_NS);
+}
+
+static uint32_t choose_gear(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    bool must_hurry = hand->mean_ns < LW__HAND_SHORT_NS && hand->streak >= LW__HAND_STREAK
+                      && engine->set.clock->is_real && engine->has_scheduler && hand->pool_ctx;
+    shift(hand, must_hurry);
+    if (!must_hurry)
+        return 1;
+    uint32_t n = LW__HAND_BATCH_NS / (hand->mean_ns + 1);
+    return n > LW__HAND_BATCH ? LW__HAND_BATCH : n < 1 ? 1 : n;
+}
+
+/* Says what has ended since the last time, and claims. */
+static uint32_t claim(struct lw__hand *hand, struct lw__task **tasks) {
+    lw_engine *engine = hand->engine;
+    struct lw__task *ended[LW__HAND_BATCH];
+    struct lw__claim claim = {.ended = ended, .tasks = tasks, .max = choose_gear(hand)};
+    hand->started = lw__engine_now(engine);
+    atomic_store_explicit(&engine->recent, hand->started, memory_order_relaxed);
+    atomic_store_explicit(&engine->has_news, 0, memory_order_seq_cst);
+    LW__POINT("hand: news cleared, not claimed");
+    lw__mutex_lock(&hand->mu);
+    claim.ended_count = collect_locked(hand, hand->ran, ended);
+    engine->store->ops->claim(engine->store, hand->started, &claim);
+    bool has_settled = hand->ran > 0; /* in one way or the other */
+    hand->ran = hand->accounted = 0;
+    for (uint32_t i = 0; i < claim.count; i++)
+        atomic_store_explicit(&hand->batch[i], tasks[i], memory_order_relaxed);
+    atomic_store(&hand->cursor, pack(++hand->batch_number, 0, claim.count));
+    lw__mutex_unlock(&hand->mu);
+    hand->batch_token = claim.token;
+    hand->left = claim.left;
+    hand->must_tell = claim.has_told;
+    hand->is_half_free = claim.is_half_free;
+    if (has_settled)
+        after_settling(hand);
+    return claim.count;
+}
+
+static void sample(struct lw__kind_info *kind, uint64_t wait_ns, uint64_t run_ns) {
+    lw__mutex_lock(&kind->mu);
+    lw__histogram_record(&kind->queue_wait, wait_ns);
+    lw__histogram_record(&kind->run_time, run_ns);
+    lw__mutex_unlock(&kind->mu);
+}
+
+/* More than one worker's work is waiting. */
+static void reinforce(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    if (hand->left > 0 && (!hand->is_hurrying || hand->left * hand->mean_ns > REINFORCE_NS))
+        lw__attention_call(engine);
+}
+
+static void run_claimed(struct lw__hand *hand, struct lw__task **tasks, uint32_t count) {
+    lw_engine *engine = hand->engine;
+    struct lw__kind_info *kind = lw__kind_of(engine, tasks[0]->kind);
+    uint64_t enqueued = lw__see(&tasks[0]->enqueued_at), start = hand->started;
+    LW__POINT("hand: claimed, still attentive");
+    if (!hand->is_hurrying)
+        lw__hand_withdraw(hand);
+    reinforce(hand);
+    run_batch(hand, count);
+    uint64_t mean = (lw__engine_now(engine) - start) / count;
+    hand->mean_ns = (7 * hand->mean_ns + (uint32_t)(mean < MEAN_CLIP_NS ? mean : MEAN_CLIP_NS)) / 8;
+    if (!hand->is_hurrying || hand->batch_number % SAMPLE_BATCHES == 0)
+        sample(kind, start > enqueued ? start - enqueued : 0, mean);
+}
+
+/* A hand that takes each task the instant it is there passes the store's lock to and fro with the
+ * submitter, for every few tasks: it waits until more have gathered. Whoever finds nothing does not
+ * wait. */
+static void take_breath(struct lw__hand *hand, uint32_t count) {
+    if (count < LULL_BATCH)
+        hand->lull = hand->lull * 2 < LULL_SPINS_MAX ? hand->lull * 2 + 1 : LULL_SPINS_MAX;
+    else
+        hand->lull /= 2;
+    for (uint32_t i = 0; i < hand->lull; i++)
+        lw__spin_pause();
+}
+
+uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told) {
+    struct lw__task *tasks[LW__HAND_BATCH];
+    uint32_t count = claim(hand, tasks);
+    if (count > 0)
+        run_claimed(hand, tasks, count);
+    *told = hand->must_tell ? lw__tell(hand->engine) : 0;
+    if (*told > 0 || hand->has_settled)
+        after_settling(hand);
+    hand->has_settled = false;
+    hand->streak += count > 0;
+    if (hand->is_hurrying && count > 0)
+        take_breath(hand, count);
+    return count;
+}
+
+/* ---- tokens ------------------------------------------------------------------------------- */
+
+/* The last batch of a token that ends without another turn. */
+static void account_rest(struct lw__hand *hand) {
+    lw__mutex_lock(&hand->mu);
+    lw__hand_account_locked(hand, hand->ran, lw__engine_now(hand->engine));
+    hand->ran = 0;
+    lw__mutex_unlock(&hand->mu);
+    after_settling(hand);
+}
+
+static struct lw__hand *take_hand(lw_engine *engine) {
+    lw__mutex_lock(&engine->hands_mu);
+    struct lw__hand *hand = engine->free_hands;
+    engine->free_hands = hand->next; /* there are as many as threads */
+    lw__mutex_unlock(&engine->hands_mu);
+    return hand;
+}
+
+static void give_hand(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    shift(hand, false);
+    lw__hand_leave(hand);
+    lw__mutex_lock(&engine->hands_mu);
+    hand->next = engine->free_hands;
+    engine->free_hands = hand;
+    lw__mutex_unlock(&engine->hands_mu);
+}
+
+static bool await_news(struct lw__hand *hand) {
+    if (!hand->is_hurrying)
+        return false;
+    for (int i = 0; i < LINGER_SPINS; i++) {
+        if (atomic_load_explicit(&hand->engine->has_news, memory_order_relaxed))
+            return true;
+        lw__spin_pause();
+    }
+    return false;
+}
+
+/* Two hands share what one would do in a batch: this one goes. The other one attends, and so looks
+ * once more before it ends. */
+static bool is_surplus(struct lw__hand *hand, uint32_t ran) {
+    lw_engine *engine = hand->engine;
+    if (!hand->is_hurrying || ran >= SURPLUS_BATCH || atomic_load(&engine->attentive) < 2)
+        return false;
+    lw__hand_withdraw(hand);
+    LW__POINT("hand: surplus, withdrawn");
+    if (atomic_load(&engine->attentive) == 0)
+        return false;
+    account_rest(hand);
+    return true;
+}
+
+/* Turns until there is nothing more to do; the last look is without attention, so that a submit
+ * either is seen by it or sees that nobody looks. */
+static void work(struct lw__hand *hand) {
+    for (;;) {
+        if (atomic_load(&hand->is_stuck)) {
+            account_rest(hand);
+            return;
+        }
+        uint32_t told, ran;
+        lw__hand_attend(hand);
+        ran = lw__hand_turn(hand, &told);
+        if (is_surplus(hand, ran))
+            return;
+        if (ran + told > 0 || await_news(hand))
+            continue;
+        lw__hand_withdraw(hand);
+        LW__POINT("hand: withdrawn, last look to come");
+        if (lw__hand_turn(hand, &told) + told == 0)
+            return;
+    }
+}
+
+/* The token ends; after this the engine may be gone. */
+static void end_token(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    bool was_stuck = atomic_exchange(&hand->is_stuck, false);
+    lw__hand_withdraw(hand);
+    LW__POINT("token: ends, hand still there");
+    give_hand(hand);
+    if (was_stuck)
+        atomic_store(&engine->has_news, 1); /* there may be a worker again */
+    else
+        atomic_fetch_sub(&engine->tokens, 1);
+    LW__POINT("token: ended, not looked for news");
+    lw__stop_announce(engine);
+    lw__engine_attend(engine);
+    lw__engine_release(engine);
+}
+
+/* Settles the attempt that has lost its thread, and gives back what was not begun. */
+static void abandon(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    struct lw__task *task = atomic_load(&hand->task), *rest[LW__HAND_BATCH];
+    uint32_t count = 0, current;
+    if (task)
+        lw__hand_crash(hand);
+    lw__mutex_lock(&hand->mu);
+    uint64_t cursor = atomic_exchange(&hand->cursor, pack(++hand->batch_number, 0, 0));
+    current = next_of(cursor);
+    for (uint32_t i = current; i < end_of(cursor); i++)
+        rest[count++] = atomic_load(&hand->batch[i]);
+    if (current > 0) /* the last one begun was settled by itself, or there was none */
+        lw__hand_account_locked(hand, current - 1, lw__engine_now(engine));
+    lw__mutex_unlock(&hand->mu);
+    if (count > 0)
+        engine->store->ops->unclaim(engine->store, lw__engine_now(engine), rest, count);
+    after_settling(hand);
+}
+
+static void on_thread_ended(void *arg) {
+    end_token(arg);
+}
+
+/* The handler has ended its thread: its attempt has crashed, the rest of its batch goes back. */
+static void on_thread_ending(void *arg) {
+    struct lw__hand *hand = arg;
+    lw_engine *engine = hand->engine;
+    if (!lw__engine_is_alive(engine))
+        return;
+    abandon(hand);
+    atomic_store(&engine->has_news, 1);
+    pthread_cleanup_push(on_thread_ended, hand); /* on_attempt may end the thread once more */
+    lw__verdict_tell(hand);
+    pthread_cleanup_pop(1);
+}
+
+void lw__hand_run_token(lw_ctx *pool_ctx, void *arg) {
+    lw_engine *engine = arg;
+    LW__POINT("token: runs, nothing touched yet");
+    atomic_fetch_add(&engine->holders, 1);
+    struct lw__hand *hand = take_hand(engine);
+    hand->pool_ctx = pool_ctx;
+    if (lw__engine_now(engine) - hand->started > STREAK_GAP_NS)
+        hand->streak = 0;
+    hand->is_attentive = true; /* the token brought it along */
+    lw__hand_enter(hand);
+    pthread_cleanup_push(on_thread_ending, hand);
+    work(hand);
+    pthread_cleanup_pop(0);
+    end_token(hand);
+}
+
+/* ---- guests ------------------------------------------------------------------------------- */
+
+static void leave_guest(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    lw__hand_leave(hand);
+    lw__hand_free(hand);
+    lw__submit_offer_room(engine);
+    lw__stop_announce(engine);
+    lw__engine_attend(engine);
+}
+
+static void on_guest_ended(void *arg) {
+    leave_guest(arg);
+}
+
+static void on_guest_ending(void *arg) {
+    struct lw__hand *hand = arg;
+    if (!lw__engine_is_alive(hand->engine))
+        return;
+    abandon(hand);
+    pthread_cleanup_push(on_guest_ended, hand);
+    lw__verdict_tell(hand);
+    pthread_cleanup_pop(1);
+}
+
+void lw__hand_run_guest(lw_engine *engine, struct lw__task *task, uint64_t token) {
+    struct lw__hand hand = {0};
+    lw__hand_init(&hand, engine);
+    lw__hand_enter(&hand);
+    pthread_cleanup_push(on_guest_ending, &hand);
+    hand.started = lw__engine_now(engine);
+    if (run_task(&hand, task, token))
+        engine->store->ops->account(engine->store, lw__engine_now(engine), &task, 1);
+    pthread_cleanup_pop(0);
+    leave_guest(&hand);
+}

@@ -1,0 +1,159 @@
+/* What others do to a hand: ask its attempt to give up, take back what it has not begun, declare it
+ * stuck. All of it finds hands in the engine's list, under hands_mu. */
+#include "engine/engine_internal.h"
+
+#include "base/log.h"
+#include "pool/staff.h"
+
+/* ---- asking to give up -------------------------------------------------------------------- */
+
+/* The number is read between two looks at the token: if the attempt has changed meanwhile, the
+ * number is of neither or fails in lw__ctx_end. */
+static bool end_attempt(struct lw__hand *hand, uint64_t token, lw_reason reason) {
+    if (atomic_load(&hand->token) != token)
+        return false;
+    uint64_t number = atomic_load(&hand->ctx.signal) >> LW__SIGNAL_SHIFT;
+    if (atomic_load(&hand->token) != token)
+        return false;
+    LW__POINT("cancel: found, not ended");
+    lw__ctx_end(&hand->ctx, number, reason);
+    return true;
+}
+
+void lw__hand_cancel(void *user, uint64_t token, lw_reason reason) {
+    lw_engine *engine = user;
+    lw__mutex_lock(&engine->hands_mu);
+    struct lw__hand *hand = engine->hands;
+    while (hand && !end_attempt(hand, token, reason))
+        hand = hand->next;
+    lw__mutex_unlock(&engine->hands_mu);
+}
+
+void lw__hand_end_all(lw_engine *engine, lw_reason reason) {
+    lw__mutex_lock(&engine->hands_mu);
+    for (struct lw__hand *hand = engine->hands; hand; hand = hand->next)
+        lw__ctx_end(&hand->ctx, atomic_load(&hand->ctx.signal) >> LW__SIGNAL_SHIFT, reason);
+    lw__mutex_unlock(&engine->hands_mu);
+}
+
+/* ---- relieving ---------------------------------------------------------------------------- */
+
+/* Takes [next, end) of a batch away from its hand; how many. See hand.c. */
+static uint32_t take_rest(struct lw__hand *hand, uint64_t cursor, struct lw__task **rest) {
+    uint32_t next = (uint32_t)(cursor >> 16 & 0xffff), end = (uint32_t)(cursor & 0xffff), count = 0;
+    for (uint32_t i = next; i < end; i++)
+        rest[count++] = atomic_load_explicit(&hand->batch[i], memory_order_relaxed);
+    LW__POINT("relieve: copied, not swapped");
+    uint64_t shorter = (cursor & ~UINT64_C(0xffff)) | next;
+    return next < end && atomic_compare_exchange_strong(&hand->cursor, &cursor, shorter) ? count
+                                                                                         : 0;
+}
+
+/* True: something went back. Not under hands_mu; the hand stays, because hands of tokens are never
+ * freed while the engine lives. */
+static bool relieve(struct lw__hand *hand, uint64_t cursor) {
+    lw_engine *engine = hand->engine;
+    struct lw__task *rest[LW__HAND_BATCH];
+    uint64_t now = lw__engine_now(engine);
+    uint32_t next = (uint32_t)(cursor >> 16 & 0xffff);
+    lw__mutex_lock(&hand->mu);
+    if (atomic_load(&hand->cursor) >> 16 != cursor >> 16) {
+        lw__mutex_unlock(&hand->mu);
+        return false; /* it has moved on */
+    }
+    uint32_t count = take_rest(hand, cursor, rest);
+    if (next > 0)
+        lw__hand_account_locked(hand, next - 1, now);
+    lw__mutex_unlock(&hand->mu);
+    LW__POINT("relieve: taken, not given back");
+    if (count > 0)
+        engine->store->ops->unclaim(engine->store, now, rest, count);
+    lw__submit_offer_room(engine);
+    lw__stop_announce(engine);
+    return count > 0;
+}
+
+/* A hurrying hand that is in a slow task does not look any more, whatever it has said. */
+static void revoke(struct lw__hand *hand) {
+    bool was_attentive = true;
+    if (atomic_compare_exchange_strong(&hand->is_attentive, &was_attentive, false))
+        atomic_fetch_sub(&hand->engine->attentive, 1);
+}
+
+void lw__hand_relieve_all(lw_engine *engine, bool is_tick) {
+    bool has_news = false;
+    for (uint32_t i = 0; i < engine->hand_count; i++) {
+        struct lw__hand *hand = &engine->all_hands[i];
+        uint64_t cursor = atomic_load(&hand->cursor);
+        LW__POINT("relieve: cursor read");
+        bool is_busy = atomic_load(&hand->token) != 0;
+        if (is_busy && (!is_tick || cursor == hand->seen_cursor)) {
+            has_news |= relieve(hand, cursor);
+            revoke(hand);
+        }
+        if (is_tick)
+            hand->seen_cursor = cursor;
+    }
+    if (has_news)
+        atomic_store(&engine->has_news, 1);
+    lw__engine_attend(engine);
+}
+
+/* ---- stuck -------------------------------------------------------------------------------- */
+
+static void report(lw_engine *engine, uint64_t id) {
+    lw_snapshot snapshot = LW_SNAPSHOT_INIT;
+    if (lw_get(engine, id, &snapshot) == LW_OK) {
+        lw__log(&engine->set.log, LW_LOG_WARN, "engine", "a task ignores its deadline and is stuck",
+                LW__FIELD_U64("id", snapshot.id), LW__FIELD_TEXT("kind", snapshot.kind),
+                LW__FIELD_U64("attempt", snapshot.attempts));
+        if (engine->set.on_stuck)
+            engine->set.on_stuck(engine->set.user, &snapshot);
+    }
+    lw_snapshot_clear(&snapshot);
+}
+
+/* What has to be known to write a worker off, from one moment at which its hand was in the attempt:
+ * after that the hand may have gone on, and the task may have left. */
+struct finding {
+    uint64_t id;
+    lw_ctx *pool_ctx;     /* NULL: no worker */
+    uint64_t pool_number; /* of the token */
+};
+
+static bool find_stuck(struct lw__hand *hand, uint64_t token, struct finding *found) {
+    lw_engine *engine = hand->engine;
+    lw__mutex_lock(&engine->hands_mu); /* its token cannot end meanwhile */
+    bool is_there = atomic_load(&hand->token) == token;
+    if (is_there) {
+        found->id = atomic_load(&hand->task_id);
+        found->pool_ctx = hand->pool_ctx;
+        is_there = atomic_load(&hand->token) == token;
+    }
+    LW__POINT("stuck: found, not marked");
+    if (is_there && hand->pool_ctx) {
+        found->pool_number = lw__pool_task_number(hand->pool_ctx);
+        atomic_store(&hand->is_stuck, true);
+        atomic_fetch_sub(&engine->tokens, 1);
+    }
+    lw__mutex_unlock(&engine->hands_mu);
+    return is_there;
+}
+
+/* The hand's worker is written off and replaced; the attempt goes on, and is settled when it
+ * ends. */
+void lw__hand_declare_stuck(struct lw__hand *hand, uint64_t token) {
+    lw_engine *engine = hand->engine;
+    struct finding found = {0};
+    if (!find_stuck(hand, token, &found))
+        return;
+    LW__POINT("stuck: marked, worker not written off");
+    if (found.pool_ctx)
+        lw__pool_write_off(found.pool_ctx, found.pool_number);
+    if (lw__index_mark_stuck(engine->index, found.id, token)) {
+        atomic_fetch_add(&engine->stuck_total, 1);
+        report(engine, found.id);
+    }
+    atomic_store(&engine->has_news, 1);
+    lw__engine_attend(engine);
+}

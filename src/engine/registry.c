@@ -1,0 +1,262 @@
+/* Kinds and queues by name. Every submit looks two names up, so that is done without a lock: chains
+ * in a fixed table that only ever grow at their heads. */
+#include "engine/engine_internal.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/names.h"
+
+#include <string.h>
+
+static uint32_t hash_name(const char *name) {
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash;
+}
+
+static void *find(struct lw__registry *registry, const char *name, uint32_t hash) {
+    struct lw__registry_entry *entry =
+        atomic_load_explicit(&registry->buckets[hash % LW__REGISTRY_BUCKETS], memory_order_acquire);
+    for (; entry; entry = entry->next) {
+        if (entry->hash == hash && strcmp(entry->name, name) == 0)
+            return entry->info;
+    }
+    return NULL;
+}
+
+static bool add(lw_engine *engine, struct lw__registry *registry, const char *name, uint32_t hash,
+                void *info) {
+    struct lw__registry_entry *entry = lw__alloc(&engine->set.allocator, sizeof *entry);
+    if (!entry)
+        return false;
+    struct lw__registry_entry *_Atomic *bucket = &registry->buckets[hash % LW__REGISTRY_BUCKETS];
+    entry->next = atomic_load(bucket);
+    entry->info = info;
+    entry->name = name;
+    entry->hash = hash;
+    atomic_store_explicit(bucket, entry, memory_order_release);
+    return true;
+}
+
+static int refuse(int rc, const char *what, const char *name, int max, lw_error *err) {
+    if (rc == LW_EFULL)
+        return lw__error_set(err, LW_EINVAL, 0, "%s \"%s\" would be one too many: at most %d", what,
+                             name, max);
+    return lw__error_set(err, LW_ENOMEM, 0, "no memory for %s \"%s\"", what, name);
+}
+
+/* ---- kinds -------------------------------------------------------------------------------- */
+
+static void tell_store(lw_engine *engine, const struct lw__kind_info *info) {
+    const struct lw__keep *keeps[3] = {&info->set.finished, &info->set.failed, &info->set.aborted};
+    struct lw__kind_options options = {.has_handler =
+                                           info->run != NULL || atomic_load(&info->is_call),
+                                       .concurrency = info->set.concurrency};
+    for (int i = 0; i < 3; i++) {
+        options.retention[i].ttl_ns = keeps[i]->ns;
+        options.retention[i].max = keeps[i]->max;
+    }
+    engine->store->ops->set_kind(engine->store, info->number, &options);
+}
+
+static int make_kind(lw_engine *engine, const char *name, uint32_t hash,
+                     struct lw__kind_info **out) {
+    struct lw__kind_info *info = lw__alloc_zero(&engine->set.allocator, sizeof *info);
+    if (!info)
+        return LW_ENOMEM;
+    memcpy(info->name, name, strlen(name) + 1);
+    info->hash = hash;
+    lw__kind_settle_options(&info->set, NULL, NULL);
+    lw__mutex_init(&info->mu);
+    int rc = engine->store->ops->kind(engine->store, name, &info->number);
+    if (rc == LW_OK && !add(engine, &engine->kinds, info->name, hash, info))
+        rc = LW_ENOMEM;
+    if (rc < 0) {
+        lw__mutex_free(&info->mu);
+        lw__free(&engine->set.allocator, info, sizeof *info);
+        return rc;
+    }
+    atomic_store_explicit(&engine->kind_infos[info->number], info, memory_order_release);
+    tell_store(engine, info);
+    *out = info;
+    return LW_OK;
+}
+
+struct lw__kind_info *lw__registry_find_kind(lw_engine *engine, const char *name) {
+    return find(&engine->kinds, name, hash_name(name));
+}
+
+int lw__registry_kind(lw_engine *engine, const char *name, struct lw__kind_info **info,
+                      lw_error *err) {
+    uint32_t hash = hash_name(name);
+    *info = find(&engine->kinds, name, hash);
+    if (*info)
+        return LW_OK;
+    if (lw__name_check("kind", name, err) < 0)
+        return LW_EINVAL;
+    lw__mutex_lock(&engine->registry_mu);
+    *info = find(&engine->kinds, name, hash);
+    int rc = *info ? LW_OK : make_kind(engine, name, hash, info);
+    lw__mutex_unlock(&engine->registry_mu);
+    return rc < 0 ? refuse(rc, "kind", name, LW_KINDS_MAX, err) : LW_OK;
+}
+
+bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_call) {
+    if (atomic_load_explicit(is_call ? &info->is_call : &info->is_awaiting, memory_order_relaxed))
+        return true;
+    lw__mutex_lock(&engine->registry_mu);
+    bool is_free = !atomic_load(&info->is_call) && !atomic_load(&info->is_awaiting);
+    if (is_free)
+        atomic_store(is_call ? &info->is_call : &info->is_awaiting, true);
+    bool can_use = atomic_load(is_call ? &info->is_call : &info->is_awaiting);
+    if (is_free && is_call)
+        tell_store(engine, info);
+    lw__mutex_unlock(&engine->registry_mu);
+    return can_use;
+}
+
+/* ---- queues ------------------------------------------------------------------------------- */
+
+static int make_queue(lw_engine *engine, const char *name, uint32_t hash,
+                      struct lw__queue_info **out) {
+    struct lw__queue_info *info = lw__alloc_zero(&engine->set.allocator, sizeof *info);
+    if (!info)
+        return LW_ENOMEM;
+    memcpy(info->name, name, strlen(name) + 1);
+    info->hash = hash;
+    lw__queue_settle_options(&info->set, &engine->set, NULL, NULL);
+    int rc = engine->store->ops->queue(engine->store, name, &info->number);
+    if (rc == LW_OK && !add(engine, &engine->queues, info->name, hash, info))
+        rc = LW_ENOMEM;
+    if (rc < 0) {
+        lw__free(&engine->set.allocator, info, sizeof *info);
+        return rc;
+    }
+    atomic_store_explicit(&engine->queue_infos[info->number], info, memory_order_release);
+    *out = info;
+    return LW_OK;
+}
+
+struct lw__queue_info *lw__registry_find_queue(lw_engine *engine, const char *name) {
+    return find(&engine->queues, name, hash_name(name));
+}
+
+int lw__registry_queue(lw_engine *engine, const char *name, struct lw__queue_info **info,
+                       lw_error *err) {
+    uint32_t hash = hash_name(name);
+    *info = find(&engine->queues, name, hash);
+    if (*info)
+        return LW_OK;
+    if (lw__name_check("queue", name, err) < 0)
+        return LW_EINVAL;
+    lw__mutex_lock(&engine->registry_mu);
+    *info = find(&engine->queues, name, hash);
+    int rc = *info ? LW_OK : make_queue(engine, name, hash, info);
+    lw__mutex_unlock(&engine->registry_mu);
+    return rc < 0 ? refuse(rc, "queue", name, LW_QUEUES_MAX, err) : LW_OK;
+}
+
+/* ---- registration ------------------------------------------------------------------------- */
+
+/* lw_start tells what the first failed registration said. */
+static int remember(lw_engine *engine, const lw_error *err) {
+    lw__mutex_lock(&engine->registry_mu);
+    if (engine->start_status == LW_OK) {
+        engine->start_status = err->status;
+        engine->start_error = *err;
+    }
+    lw__mutex_unlock(&engine->registry_mu);
+    return err->status;
+}
+
+static int register_kind(lw_engine *engine, const char *kind, lw_handler run,
+                         const lw_handler_options *options, lw_error *err) {
+    struct lw__kind_settings set;
+    struct lw__kind_info *info;
+    if (!kind)
+        return lw__error_set(err, LW_EINVAL, 0, "lw_handle: the kind is NULL, must be a name");
+    if (atomic_load(&engine->is_started))
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "lw_handle: kind \"%.64s\" comes after lw_start, must come before",
+                             kind);
+    lw_error detail = {0};
+    if (lw__kind_settle_options(&set, options, &detail) < 0)
+        return lw__error_set(err, LW_EINVAL, 0, "lw_handle: kind \"%.64s\": %s", kind,
+                             detail.message);
+    int rc = lw__registry_kind(engine, kind, &info, err);
+    if (rc < 0)
+        return rc;
+    if (info->is_registered)
+        return lw__error_set(err, LW_EINVAL, 0, "lw_handle: kind \"%s\" has a handler already",
+                             kind);
+    info->is_registered = true;
+    info->run = run;
+    info->set = set;
+    tell_store(engine, info);
+    return LW_OK;
+}
+
+int lw_handle(lw_engine *engine, const char *kind, lw_handler run,
+              const lw_handler_options *options) {
+    lw_error err = {0};
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    rc = register_kind(engine, kind, run, options, &err);
+    return rc < 0 ? remember(engine, &err) : LW_OK;
+}
+
+static int register_queue(lw_engine *engine, const char *name, const lw_queue_options *options,
+                          lw_error *err) {
+    struct lw__queue_settings set;
+    struct lw__queue_info *info;
+    if (!name)
+        return lw__error_set(err, LW_EINVAL, 0, "lw_queue: the name is NULL, must be one");
+    if (atomic_load(&engine->is_started))
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "lw_queue: queue \"%.64s\" comes after lw_start, must come before",
+                             name);
+    lw_error detail = {0};
+    if (lw__queue_settle_options(&set, &engine->set, options, &detail) < 0)
+        return lw__error_set(err, LW_EINVAL, 0, "lw_queue: queue \"%.64s\": %s", name,
+                             detail.message);
+    int rc = lw__registry_queue(engine, name, &info, err);
+    if (rc < 0)
+        return rc;
+    if (info->is_registered)
+        return lw__error_set(err, LW_EINVAL, 0, "lw_queue: queue \"%s\" is declared already", name);
+    info->is_registered = true;
+    info->set = set;
+    engine->store->ops->set_queue(engine->store, info->number, set.weight, set.limit,
+                                  set.byte_limit);
+    return LW_OK;
+}
+
+int lw_queue(lw_engine *engine, const char *name, const lw_queue_options *options) {
+    lw_error err = {0};
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    rc = register_queue(engine, name, options, &err);
+    return rc < 0 ? remember(engine, &err) : LW_OK;
+}
+
+void lw__registry_free(lw_engine *engine) {
+    const lw_allocator *allocator = &engine->set.allocator;
+    for (int i = 0; i < LW__REGISTRY_BUCKETS; i++) {
+        struct lw__registry_entry *next;
+        for (struct lw__registry_entry *e = atomic_load(&engine->kinds.buckets[i]); e; e = next) {
+            next = e->next;
+            struct lw__kind_info *info = e->info;
+            lw__mutex_free(&info->mu);
+            lw__free(allocator, info, sizeof *info);
+            lw__free(allocator, e, sizeof *e);
+        }
+        for (struct lw__registry_entry *e = atomic_load(&engine->queues.buckets[i]); e; e = next) {
+            next = e->next;
+            lw__free(allocator, e->info, sizeof(struct lw__queue_info));
+            lw__free(allocator, e, sizeof *e);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+/* The scheduler: the one thread of an engine that looks at the time. It sweeps the store (delays,
+ * retries, limits, retention), ends attempts at their deadlines, and relieves hands that sit in a
+ * slow task. It sleeps until the next moment at which any of this is due; with nothing to come it
+ * sleeps for good. */
+#include "engine/engine_internal.h"
+
+#include "base/futex.h"
+#include "pool/staff.h"
+
+#define LINGER_TICKS 8 /* looks in vain before it stops ticking: being called back costs a worker */
+
+/* ---- being called ------------------------------------------------------------------------- */
+
+void lw__scheduler_call(lw_engine *engine) {
+    atomic_fetch_add(&engine->call, 1);
+    lw__futex_wake(&engine->call, 1);
+}
+
+/* The store's plan changed under its mutex, or an alarm was set under alarms_mu: both look at what
+ * the scheduler last said, and it looks at the call before it sleeps. */
+void lw__scheduler_hasten(void *user, uint64_t due) {
+    lw_engine *engine = user;
+    if (due < atomic_load(&engine->sleeps_until))
+        lw__scheduler_call(engine);
+}
+
+/* ---- deadlines of attempts ---------------------------------------------------------------- */
+
+void lw__alarm_set(struct lw__hand *hand, uint64_t token, uint64_t deadline) {
+    lw_engine *engine = hand->engine;
+    lw__mutex_lock(&engine->alarms_mu);
+    hand->is_overdue = false;
+    hand->alarm_token = token;
+    hand->stuck_ns = hand->kind->set.stuck_ns;
+    lw__timer_set(&engine->alarms, &hand->alarm, deadline);
+    uint64_t due = lw__timer_next_due(&engine->alarms);
+    lw__mutex_unlock(&engine->alarms_mu);
+    lw__scheduler_hasten(engine, due);
+}
+
+void lw__alarm_cancel(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    lw__mutex_lock(&engine->alarms_mu);
+    lw__timer_cancel(&engine->alarms, &hand->alarm);
+    hand->alarm_token = 0;
+    lw__mutex_unlock(&engine->alarms_mu);
+}
+
+struct ring {
+    struct lw__hand *hand;
+    uint64_t token;
+    bool is_hard;
+};
+
+/* The next alarm that is due; the hard one is set when the soft one rings. */
+static bool next_alarm(lw_engine *engine, uint64_t now, struct ring *ring) {
+    lw__mutex_lock(&engine->alarms_mu);
+    struct lw__timer *timer = lw__timer_pop(&engine->alarms, now);
+    if (timer) {
+        struct lw__hand *hand = LW__TIMER_OWNER(timer, struct lw__hand, alarm);
+        uint64_t grace = hand->stuck_ns;
+        *ring = (struct ring){hand, hand->alarm_token, hand->is_overdue};
+        if (!hand->is_overdue && grace != LW__NEVER)
+            lw__timer_set(&engine->alarms, &hand->alarm, now + grace);
+        hand->is_overdue = true;
+    }
+    lw__mutex_unlock(&engine->alarms_mu);
+    return timer != NULL;
+}
+
+static void ring_alarms(lw_engine *engine, uint64_t now) {
+    struct ring ring;
+    while (next_alarm(engine, now, &ring)) {
+        LW__POINT("alarm: popped, not rung");
+        if (ring.is_hard)
+            lw__hand_declare_stuck(ring.hand, ring.token);
+        else
+            lw__hand_cancel(engine, ring.token, LW_REASON_TIMEOUT);
+    }
+}
+
+/* ---- looking ------------------------------------------------------------------------------ */
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now) {
+    uint64_t due = engine->store->ops->sweep(engine->store, now);
+    ring_alarms(engine, now);
+    lw__mutex_lock(&engine->alarms_mu);
+    due = earlier(due, lw__timer_next_due(&engine->alarms));
+    lw__mutex_unlock(&engine->alarms_mu);
+    lw__submit_offer_room(engine);
+    lw__stop_announce(engine);
+    lw__engine_attend(engine);
+    return due;
+}
+
+/* Also how soon to look again while hands hurry. */
+static uint64_t tick(lw_engine *engine, uint64_t now, uint32_t *idle_ticks) {
+    bool is_hurrying = atomic_load(&engine->hurrying) > 0;
+    *idle_ticks = is_hurrying ? 0 : *idle_ticks + 1;
+    if (is_hurrying) {
+        atomic_store(&engine->recent, now); /* the hand that should may be in a slow task */
+        lw__hand_relieve_all(engine, true);
+    }
+    return *idle_ticks <= LINGER_TICKS ? now + LW__HAND_TICK_NS : LW__NEVER;
+}
+
+static void *scheduler_main(void *arg) {
+    lw_engine *engine = arg;
+    /* Calls from on_stuck count as calls from inside: they never wait. */
+    struct lw__hand self = {0};
+    uint32_t idle_ticks = LINGER_TICKS;
+    lw__hand_init(&self, engine);
+    lw__hand_enter(&self);
+    while (!atomic_load(&engine->must_end)) {
+        uint32_t call = atomic_load(&engine->call);
+        atomic_store(&engine->sleeps_until, LW__NEVER); /* whoever hastens from here on, calls */
+        uint64_t now = lw__engine_now(engine);
+        uint64_t due = earlier(lw__scheduler_look(engine, now), tick(engine, now, &idle_ticks));
+        LW__POINT("scheduler: looked, not said when");
+        atomic_store(&engine->sleeps_until, due);
+        LW__POINT("scheduler: not asleep yet");
+        if (due > now && !atomic_load(&engine->must_end))
+            engine->set.clock->wait(engine->set.clock, &engine->call, call, due);
+    }
+    lw__hand_leave(&self);
+    lw__hand_free(&self);
+    return NULL;
+}
+
+bool lw__scheduler_start(lw_engine *engine) {
+    engine->has_scheduler =
+        lw__crew_start_thread(&engine->scheduler, scheduler_main, engine, engine->set.name) == 0;
+    return engine->has_scheduler;
+}
+
+void lw__scheduler_stop(lw_engine *engine) {
+    if (!engine->has_scheduler)
+        return;
+    atomic_store(&engine->must_end, 1);
+    lw__scheduler_call(engine);
+    pthread_join(engine->scheduler, NULL);
+    engine->has_scheduler = false;
+}

@@ -1,0 +1,255 @@
+/* A task as submitted: checked, and copied into one block if there is anything to copy. */
+#include "engine/engine_internal.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/names.h"
+
+#include <string.h>
+
+#define DEFAULT_PRIORITY 1000
+#define RUN_AT_MS_MAX (INT64_MAX / 1000000 / 2) /* the year 2116: times in ns have room to spare */
+
+/* ---- checks ------------------------------------------------------------------------------- */
+
+static int check_time(const char *field, int64_t ms, lw_error *err) {
+    if (ms >= 0 && ms <= LW_TIMEOUT_MS_MAX)
+        return LW_OK;
+    return lw__error_set(err, LW_EINVAL, 0, "%s is %lld, must be 0 to %lld", field, (long long)ms,
+                         (long long)LW_TIMEOUT_MS_MAX);
+}
+
+static int check_times(const lw_task *task, lw_error *err) {
+    int rc = check_time("delay_ms", task->delay_ms, err);
+    if (rc == LW_OK)
+        rc = check_time("start_by_ms", task->start_by_ms, err);
+    if (rc == LW_OK)
+        rc = check_time("finish_by_ms", task->finish_by_ms, err);
+    if (rc == LW_OK)
+        rc = check_time("key_window_ms", task->key_window_ms, err);
+    if (rc == LW_OK && (task->run_at_ms < 0 || task->run_at_ms > RUN_AT_MS_MAX))
+        rc = lw__error_set(err, LW_EINVAL, 0,
+                           "run_at_ms is %lld, must be milliseconds since 1970, at most %lld",
+                           (long long)task->run_at_ms, (long long)RUN_AT_MS_MAX);
+    if (rc == LW_OK && task->delay_ms > 0 && task->run_at_ms > 0)
+        rc = lw__error_set(err, LW_EINVAL, 0,
+                           "delay_ms and run_at_ms are both given, must be one of them");
+    if (rc == LW_OK
+        && (task->submit_timeout_ms < LW_ZERO || task->submit_timeout_ms > LW_TIMEOUT_MS_MAX))
+        rc = lw__error_set(err, LW_EINVAL, 0,
+                           "submit_timeout_ms is %lld, must be -1, LW_ZERO, or 0 to %lld",
+                           (long long)task->submit_timeout_ms, (long long)LW_TIMEOUT_MS_MAX);
+    return rc;
+}
+
+static int check_payload(const lw_task *task, lw_error *err) {
+    if (task->payload.size > LW_PAYLOAD_MAX)
+        return lw__error_set(err, LW_EINVAL, 0, "the payload has %zu bytes, must be at most %d",
+                             task->payload.size, LW_PAYLOAD_MAX);
+    if (task->payload.size > 0 && !task->payload.data)
+        return lw__error_set(err, LW_EINVAL, 0, "the payload is NULL but has %zu bytes",
+                             task->payload.size);
+    if (!task->run && (task->arg || task->on_drop))
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "arg and on_drop are for tasks with a function (run)");
+    return LW_OK;
+}
+
+static int check_numbers(const lw_task *task, lw_error *err) {
+    if (task->priority != LW_ZERO && (task->priority < 0 || task->priority > UINT32_MAX))
+        return lw__error_set(err, LW_EINVAL, 0, "priority is %lld, must be LW_ZERO or 0 to %u",
+                             (long long)task->priority, UINT32_MAX);
+    if ((unsigned)task->key_scope > LW_KEY_WINDOW)
+        return lw__error_set(err, LW_EINVAL, 0, "key_scope is %d, must be an lw_key_scope",
+                             (int)task->key_scope);
+    if (task->after_count > LW_AFTER_MAX || (task->after_count > 0 && !task->after))
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "after_count is %zu, must be at most %d, and after given",
+                             task->after_count, LW_AFTER_MAX);
+    if ((unsigned)task->after_policy > LW_AFTER_RUN)
+        return lw__error_set(err, LW_EINVAL, 0, "after_policy is %d, must be an lw_after_policy",
+                             (int)task->after_policy);
+    return LW_OK;
+}
+
+static int check_rest(const lw_task *task, lw_error *err) {
+    int rc = check_payload(task, err);
+    if (rc == LW_OK)
+        rc = check_numbers(task, err);
+    if (rc == LW_OK)
+        rc = check_times(task, err);
+    if (rc == LW_OK && task->key)
+        rc = lw__key_check(task->key, err);
+    return rc;
+}
+
+static int check(const lw_task *task, lw_error *err) {
+    if (!task)
+        return lw__error_set(err, LW_EINVAL, 0, "the task is NULL");
+    if (task->struct_size != sizeof *task)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "struct_size of the task is %zu, must be %zu: use LW_TASK(...)",
+                             task->struct_size, sizeof *task);
+    if (!task->kind && !task->run)
+        return lw__error_set(err, LW_EINVAL, 0, "the task has no kind, and no function either");
+    return LW_OK;
+}
+
+bool lw__spec_is_plain(const lw_task *task) {
+    return task && task->struct_size == sizeof *task && task->kind
+           && !(task->payload.size | (uintptr_t)task->payload.data | (uintptr_t)task->key
+                | (uintptr_t)task->run | (uintptr_t)task->arg | (uintptr_t)task->on_drop
+                | (uint64_t)task->priority | (uint64_t)task->delay_ms | (uint64_t)task->run_at_ms
+                | (uint64_t)task->start_by_ms | (uint64_t)task->finish_by_ms
+                | (uint64_t)task->key_window_ms | (uint64_t)task->submit_timeout_ms
+                | task->after_count | (uintptr_t)task->on_end | (uintptr_t)task->ctx
+                | (unsigned)task->key_scope | (unsigned)task->after_policy);
+}
+
+/* ---- the block ---------------------------------------------------------------------------- */
+
+static bool is_ordinary(const lw_task *task, size_t value_size) {
+    return task->payload.size == 0 && !task->key && !task->run && task->run_at_ms == 0
+           && task->start_by_ms == 0 && task->finish_by_ms == 0 && task->after_count == 0
+           && !task->on_end && value_size == 0;
+}
+
+static uint64_t limit(uint64_t now, int64_t ms) {
+    return ms > 0 ? now + (uint64_t)ms * LW__NS_PER_MS : LW__NEVER;
+}
+
+static int settle_key(struct lw__spec *spec, const lw_task *task, const struct lw__kind_info *kind,
+                      uint64_t now, lw_error *err) {
+    spec->key_scope = task->key_scope ? task->key_scope : kind->set.key_scope;
+    uint64_t window = task->key_window_ms ? (uint64_t)task->key_window_ms * LW__NS_PER_MS
+                                          : kind->set.key_window_ns;
+    if (spec->key_scope == LW_KEY_WINDOW && window == 0)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "key_scope is LW_KEY_WINDOW, but no key_window_ms is given");
+    spec->key_until = now + window;
+    return LW_OK;
+}
+
+static void fill_bytes(struct lw__spec *spec, const lw_task *task, const void *value) {
+    char *at = (char *)&spec->after[spec->after_count];
+    if (spec->after_count > 0) {
+        for (uint32_t i = 0; i < spec->after_count; i++)
+            spec->after[i] = task->after[i];
+    }
+    if (spec->key_size > 0)
+        memcpy(at, task->key, spec->key_size);
+    at += spec->key_size;
+    *at = 0;
+    if (spec->value_size > 0)
+        memcpy((char *)spec + (lw__spec_value(spec) - (const char *)spec), value, spec->value_size);
+    at = (char *)spec + (lw__spec_payload(spec) - (const char *)spec);
+    if (spec->payload_size > 0)
+        memcpy(at, task->payload.data, spec->payload_size);
+    at[spec->payload_size] = 0; /* a text can be printed as it is */
+}
+
+static int make_block(lw_engine *engine, const lw_task *task, const struct lw__kind_info *kind,
+                      uint64_t now, struct lw__put *put, lw_error *err) {
+    size_t value_size = 0;
+    const void *value = task->ctx ? lw_ctx_value(task->ctx, &value_size) : NULL;
+    if (is_ordinary(task, value_size))
+        return LW_OK;
+    size_t key_size = task->key ? strlen(task->key) : 0;
+    size_t size = lw__spec_size(task->after_count, key_size, value_size, task->payload.size);
+    struct lw__spec *spec = lw__alloc(&engine->set.allocator, size);
+    if (!spec)
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory for a task of %zu bytes", size);
+    memset(spec, 0, sizeof *spec);
+    spec->size = size;
+    spec->start_by = limit(now, task->start_by_ms);
+    spec->finish_by = limit(now, task->finish_by_ms);
+    spec->run_at_ms = task->run_at_ms;
+    spec->after_policy = task->after_policy;
+    spec->after_count = (uint32_t)task->after_count;
+    spec->key_size = (uint32_t)key_size;
+    spec->value_size = (uint32_t)value_size;
+    spec->payload_size = (uint32_t)task->payload.size;
+    spec->run = task->run;
+    spec->arg = task->arg;
+    spec->on_drop = task->on_drop;
+    spec->on_end = task->on_end;
+    spec->user = task->user;
+    fill_bytes(spec, task, value);
+    put->spec = spec;
+    return task->key ? settle_key(spec, task, kind, now, err) : LW_OK;
+}
+
+static uint64_t due_of(const lw_engine *engine, const lw_task *task, uint64_t now) {
+    if (task->delay_ms > 0)
+        return now + (uint64_t)task->delay_ms * LW__NS_PER_MS;
+    if (task->run_at_ms == 0)
+        return 0;
+    int64_t wait_ms = task->run_at_ms - lw__wall_ms(engine->set.clock);
+    return wait_ms > 0 ? now + (uint64_t)wait_ms * LW__NS_PER_MS : 0;
+}
+
+static int name_put(lw_engine *engine, const lw_task *task, struct lw__put *put,
+                    struct lw__kind_info **kind, lw_error *err) {
+    struct lw__queue_info *queue = engine->default_queue;
+    int rc = lw__registry_kind(engine, task->kind ? task->kind : "call", kind, err);
+    if (rc == LW_OK && task->queue)
+        rc = lw__registry_queue(engine, task->queue, &queue, err);
+    if (rc < 0)
+        return rc;
+    if (!(*kind)->run && !lw__registry_use(engine, *kind, task->run != NULL))
+        return lw__error_set(err, LW_EINVAL, 0,
+                             task->run ? "kind \"%s\" has tasks that wait for a handler: give the "
+                                         "function another kind, or none"
+                                       : "kind \"%s\" has no handler and is used for functions: "
+                                         "give the task one (run)",
+                             (*kind)->name);
+    put->kind = (*kind)->number;
+    put->queue = queue->number;
+    return LW_OK;
+}
+
+static int fill_rest(lw_engine *engine, const lw_task *task, struct lw__kind_info *kind,
+                     uint64_t *now, struct lw__put *put, lw_error *err) {
+    *now = lw__engine_now(engine);
+    if (task->priority != 0)
+        put->priority = task->priority == LW_ZERO ? 0 : (uint32_t)task->priority;
+    put->due = due_of(engine, task, *now);
+    int rc = make_block(engine, task, kind, *now, put, err);
+    if (rc < 0)
+        lw__spec_free(engine, put);
+    return rc;
+}
+
+bool lw__spec_name_plain(lw_engine *engine, const lw_task *task, struct lw__put *put) {
+    struct lw__kind_info *kind = lw__registry_find_kind(engine, task->kind);
+    struct lw__queue_info *queue =
+        task->queue ? lw__registry_find_queue(engine, task->queue) : engine->default_queue;
+    if (!kind || !queue || atomic_load_explicit(&kind->is_call, memory_order_relaxed))
+        return false;
+    put->kind = kind->number;
+    put->queue = queue->number;
+    put->priority = DEFAULT_PRIORITY;
+    return true;
+}
+
+int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
+                  lw_error *err) {
+    struct lw__kind_info *kind;
+    memset(put, 0, sizeof *put);
+    put->priority = DEFAULT_PRIORITY;
+    int rc = check(task, err);
+    if (rc < 0)
+        return rc;
+    rc = check_rest(task, err);
+    if (rc == LW_OK)
+        rc = name_put(engine, task, put, &kind, err);
+    if (rc == LW_OK)
+        rc = fill_rest(engine, task, kind, now, put, err);
+    return rc;
+}
+
+void lw__spec_free(lw_engine *engine, struct lw__put *put) {
+    if (put->spec)
+        lw__free(&engine->set.allocator, put->spec, put->spec->size);
+    put->spec = NULL;
+}

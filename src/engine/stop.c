@@ -1,0 +1,113 @@
+/* Stopping, and waiting for quiet. */
+#include "engine/engine_internal.h"
+
+static enum lw__stop_level level_of(lw_stop_mode mode) {
+    return mode == LW_DROP ? LW__STOP_DROP : mode == LW_DRAIN ? LW__STOP_DRAIN : LW__STOP_DRAIN_ALL;
+}
+
+/* True: it is harder than before. */
+static bool raise_level(lw_engine *engine, enum lw__stop_level level) {
+    uint32_t seen = atomic_load(&engine->stop_level);
+    do {
+        if (seen >= (uint32_t)level)
+            return false;
+    } while (!atomic_compare_exchange_weak(&engine->stop_level, &seen, (uint32_t)level));
+    return true;
+}
+
+/* What was claimed and not begun goes back, and what runs is asked to give up. A hand that begins
+ * after this looks at the level itself. */
+static void begin_drop(lw_engine *engine) {
+    engine->store->ops->restrain(engine->store, LW__STORE_NO_CLAIM);
+    LW__POINT("stop: no claims, none taken back");
+    lw__hand_relieve_all(engine, false);
+    lw__hand_end_all(engine, LW_REASON_DROPPED);
+}
+
+static void begin_drain_all(lw_engine *engine) {
+    uint64_t after = 0;
+    engine->store->ops->restrain(engine->store, LW__STORE_NO_DELAY);
+    while (engine->store->ops->bring_forward(engine->store, lw__engine_now(engine), &after))
+        lw__engine_attend(engine);
+    lw__engine_attend(engine);
+}
+
+static void begin(lw_engine *engine, enum lw__stop_level level) {
+    if (!raise_level(engine, level))
+        return;
+    LW__POINT("stop: level raised, store not told");
+    engine->store->ops->restrain(engine->store, LW__STORE_NO_PUT | LW__STORE_NO_RELEASE);
+    lw__lot_wake_all(&engine->room); /* they are refused now */
+    if (level == LW__STOP_DRAIN_ALL)
+        begin_drain_all(engine);
+    else if (level == LW__STOP_DROP)
+        begin_drop(engine);
+    lw__lot_wake_all(&engine->quiet); /* what they wait for may be less now */
+}
+
+static bool has_workers(lw_engine *engine) {
+    return atomic_load(&engine->is_started) && engine->set.workers > 0;
+}
+
+static bool is_quiet(lw_engine *engine) {
+    enum lw__stop_level level = lw__engine_stop_level(engine);
+    return engine->store->ops->is_quiet(engine->store,
+                                        level != LW__STOP_DROP && has_workers(engine));
+}
+
+void lw__stop_look(lw_engine *engine) {
+    if (is_quiet(engine))
+        lw__lot_wake_all(&engine->quiet);
+}
+
+/* False: the time is over. */
+static bool wait_for_quiet(lw_engine *engine, uint64_t deadline) {
+    for (;;) {
+        struct lw__waiter me = {0};
+        if (!has_workers(engine))
+            lw__hand_tell_here(engine); /* nobody else would */
+        lw__lot_enter(&engine->quiet, &me);
+        LW__POINT("quiet: entered, not looked");
+        if (is_quiet(engine)) {
+            lw__lot_leave(&engine->quiet, &me);
+            return true;
+        }
+        if (!lw__lot_wait(&engine->quiet, &me, engine->set.clock, deadline))
+            return is_quiet(engine);
+    }
+}
+
+static int check_times(const lw_engine *engine, int64_t timeout_ms) {
+    int rc = lw__engine_check(engine);
+    if (rc == LW_OK && (timeout_ms < -1 || timeout_ms > LW_TIMEOUT_MS_MAX))
+        rc = LW_EINVAL;
+    return rc;
+}
+
+int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms) {
+    int rc = check_times(engine, timeout_ms);
+    if (rc < 0)
+        return rc;
+    if (mode != LW_DRAIN && mode != LW_DROP && mode != LW_DRAIN_ALL)
+        return LW_EINVAL;
+    uint64_t deadline = lw__deadline_in(engine->set.clock, timeout_ms);
+    begin(engine, level_of(mode));
+    if (lw__hand_is_inside(engine))
+        return LW_PENDING;
+    if (!wait_for_quiet(engine, deadline)) {
+        lw__hand_end_all(engine, LW_REASON_STOP);
+        return LW_ETIMEDOUT;
+    }
+    lw__events_end(engine);
+    return LW_OK;
+}
+
+int lw_wait_idle(lw_engine *engine, int64_t timeout_ms) {
+    int rc = check_times(engine, timeout_ms);
+    if (rc < 0)
+        return rc;
+    if (lw__hand_is_inside(engine))
+        return LW_EDEADLOCK;
+    return wait_for_quiet(engine, lw__deadline_in(engine->set.clock, timeout_ms)) ? LW_OK
+                                                                                  : LW_ETIMEDOUT;
+}

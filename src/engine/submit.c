@@ -1,0 +1,333 @@
+/* Accepting tasks, and what to do when there is no room. */
+#include "engine/engine_internal.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+/* ---- putting ------------------------------------------------------------------------------ */
+
+struct submission {
+    lw_engine *engine;
+    struct lw__put *puts;
+    size_t count;
+    lw_ctx *ctx;                  /* of the caller; NULL: none */
+    int64_t timeout_ms;           /* of the task; 0: the queue's */
+    struct lw__queue_info *queue; /* whose policy holds: that of the first */
+    lw_error *err;
+};
+
+static int put(struct submission *s, uint64_t now) {
+    lw_engine *engine = s->engine;
+    int rc = engine->store->ops->put(engine->store, now, s->puts, s->count);
+    LW__POINT("submit: put, nobody called");
+    if (rc >= 0)
+        lw__engine_attend(engine);
+    return rc;
+}
+
+/* ---- full --------------------------------------------------------------------------------- */
+
+static uint64_t deadline_of(const struct submission *s) {
+    lw_clock *clock = s->engine->set.clock;
+    if (s->timeout_ms == LW_ZERO)
+        return lw__now(clock);
+    if (s->timeout_ms != 0)
+        return lw__deadline_in(clock, s->timeout_ms);
+    uint64_t ns = s->queue->set.submit_timeout_ns, now = lw__now(clock);
+    return ns > LW__NEVER - now ? LW__NEVER : now + ns;
+}
+
+/* A caller's own context has to be watched by whoever waits; a task's is ended by its engine or
+ * pool. */
+static uint64_t wait_until(const struct submission *s) {
+    uint64_t deadline = deadline_of(s);
+    if (!s->ctx || s->ctx->stop_mode)
+        return deadline;
+    uint64_t own = atomic_load(&s->ctx->deadline);
+    return own < deadline ? own : deadline;
+}
+
+/* Where one of them does not fit none does. */
+static bool is_like_others(const struct submission *s) {
+    return s->count == 1 && (!s->puts->spec || s->puts->spec->payload_size == 0);
+}
+
+/* It was woken in vain: what there is room for may be what another one waits for, who has another
+ * queue, or fewer bytes. Each passes an offer on once, so that it comes to an end. */
+static void pass_offer_on(struct submission *s) {
+    uint32_t alike = is_like_others(s) ? atomic_load(&s->queue->waiting) : 1;
+    if (lw__lot_count(&s->engine->room) > alike)
+        lw__lot_wake_oldest(&s->engine->room);
+}
+
+/* Until there is room, the time is over, or the caller's context is. One that was woken and got in,
+ * or gives up, lets the next one try. */
+static int wait_for_room(struct submission *s) {
+    lw_engine *engine = s->engine;
+    uint64_t deadline = wait_until(s), passed_on = atomic_load(&engine->offers);
+    int rc = LW_EFULL;
+    bool has_slept = false;
+    if (is_like_others(s))
+        atomic_fetch_add(&s->queue->waiting, 1);
+    while (rc == LW_EFULL) {
+        struct lw__waiter me = {0};
+        struct lw__ctx_watch watch = {.lot = &engine->room, .waiter = &me};
+        lw__lot_enter(&engine->room, &me);
+        if (s->ctx)
+            lw__ctx_watch(s->ctx, &watch);
+        LW__POINT("room: entered, not tried");
+        bool is_over = s->ctx && lw_ctx_done(s->ctx);
+        uint64_t offers = atomic_load(&engine->offers);
+        rc = is_over ? LW_ECANCELED : put(s, lw__engine_now(engine));
+        if (rc == LW_EFULL && has_slept && offers != passed_on) {
+            passed_on = offers;
+            pass_offer_on(s);
+        }
+        has_slept = true;
+        LW__POINT("room: tried, not asleep");
+        if (rc != LW_EFULL)
+            lw__lot_leave(&engine->room, &me);
+        else if (!lw__lot_wait(&engine->room, &me, engine->set.clock, deadline))
+            rc = LW_ETIMEDOUT;
+        if (s->ctx)
+            lw__ctx_unwatch(s->ctx, &watch);
+        if (rc == LW_ETIMEDOUT && s->ctx && lw_ctx_done(s->ctx))
+            rc = LW_ECANCELED;
+    }
+    if (is_like_others(s))
+        atomic_fetch_sub(&s->queue->waiting, 1);
+    LW__POINT("room: out, not passed on");
+    lw__submit_offer_room(engine);
+    if (rc == LW_ECANCELED && lw_ctx_reason(s->ctx) == LW_REASON_TIMEOUT)
+        rc = LW_ETIMEDOUT;
+    return rc;
+}
+
+/* The first attempt runs in the calling thread. What must not run yet, or is one of many, waits for
+ * room like others. */
+static int run_in_caller(struct submission *s) {
+    lw_engine *engine = s->engine;
+    struct lw__put *first = &s->puts[0];
+    bool can_run = s->count == 1 && first->due == 0
+                   && (!first->spec || first->spec->after_count == 0)
+                   && atomic_load(&engine->is_started);
+    if (!can_run)
+        return wait_for_room(s);
+    first->is_taken = true;
+    int rc = put(s, lw__engine_now(engine));
+    first->is_taken = false;
+    if (rc == LW_EFULL) /* its kind has no handler, or enough attempts; or its queue is paused */
+        return wait_for_room(s);
+    if (rc < 0 || first->status != LW_OK)
+        return rc;
+    lw__hand_run_guest(engine, first->task, first->token);
+    return rc;
+}
+
+/* The one that could not be accepted. */
+static size_t refused_one(const struct submission *s, int rc) {
+    size_t i = 0;
+    while (i + 1 < s->count && s->puts[i].status != rc)
+        i++;
+    return i;
+}
+
+static int drop_and_put(struct submission *s) {
+    lw_engine *engine = s->engine;
+    int rc = LW_EFULL;
+    while (rc == LW_EFULL
+           && engine->store->ops->drop_oldest(engine->store, lw__engine_now(engine),
+                                              s->puts[refused_one(s, rc)].queue))
+        rc = put(s, lw__engine_now(engine));
+    lw__engine_attend(engine);
+    return rc;
+}
+
+/* All of it together, or one queue's part of it, is more than there would be room for if nothing
+ * else were there: to wait, or to drop others, would be in vain. Keys that are taken are not looked
+ * at. */
+static bool is_too_large(const struct submission *s) {
+    const struct lw__engine_settings *set = &s->engine->set;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct lw__queue_settings *queue = &lw__queue_of(s->engine, s->puts[i].queue)->set;
+        uint64_t tasks = 0, queue_bytes = 0;
+        for (size_t k = 0; k <= i; k++) {
+            if (s->puts[k].queue == s->puts[i].queue && s->puts[k].status != LW_EXISTS) {
+                tasks++;
+                queue_bytes += s->puts[k].spec ? s->puts[k].spec->payload_size : 0;
+            }
+        }
+        bytes += s->puts[i].spec ? s->puts[i].spec->payload_size : 0;
+        if (tasks > queue->limit || queue_bytes > queue->byte_limit)
+            return true;
+    }
+    return s->count > set->task_limit || bytes > set->byte_limit;
+}
+
+static int put_when_full(struct submission *s) {
+    if (lw__hand_is_inside(s->engine) || is_too_large(s))
+        return LW_EFULL; /* inside: its reserve is used up, too */
+    switch (s->queue->set.overflow) {
+    case LW_BLOCK: return wait_for_room(s);
+    case LW_CALLER_RUNS: return run_in_caller(s);
+    case LW_DROP_OLDEST: return drop_and_put(s);
+    case LW_REFUSE: break;
+    }
+    return LW_EFULL;
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+static int explain_one(struct submission *s, int rc) {
+    const char *name = lw__queue_of(s->engine, s->puts[refused_one(s, rc)].queue)->name;
+    switch (rc) {
+    case LW_EFULL:
+        if (is_too_large(s))
+            return lw__error_set(s->err, rc, 0, "it is more than queue \"%s\" ever has room for",
+                                 name);
+        return lw__error_set(s->err, rc, 0, "there is no room in queue \"%s\": try again later",
+                             name);
+    case LW_ETIMEDOUT:
+    case LW_ECANCELED:
+        return lw__error_set(s->err, rc, 0, "there was no room in queue \"%s\" in the time given",
+                             name);
+    case LW_ESTOPPING:
+        return lw__error_set(s->err, rc, 0, "the engine is stopping and accepts no tasks");
+    case LW_EINVAL:
+        return lw__error_set(s->err, rc, 0, "after names a task that has never been there");
+    case LW_ENOMEM: return lw__error_set(s->err, rc, 0, "no memory for the task");
+    default: return lw__error_set(s->err, rc, 0, "%s", lw_status_text(rc));
+    }
+}
+
+static int explain_refusal(struct submission *s, int rc) {
+    bool is_one_to_blame = s->count > 1 && s->puts[refused_one(s, rc)].status == rc;
+    explain_one(s, rc);
+    if (is_one_to_blame && s->err)
+        lw__error_set(s->err, rc, 0, "task %zu of %zu: %s", refused_one(s, rc) + 1, s->count,
+                      s->err->message);
+    return rc;
+}
+
+static int submit(struct submission *s, uint64_t now) {
+    lw_engine *engine = s->engine;
+    bool is_inside = lw__hand_is_inside(engine);
+    for (size_t i = 0; is_inside && i < s->count; i++)
+        s->puts[i].is_inside = true;
+    int rc = put(s, now);
+    if (__builtin_expect(rc == LW_EFULL, 0))
+        rc = put_when_full(s);
+    if (__builtin_expect(rc >= 0, 1))
+        return rc;
+    atomic_fetch_add(&engine->refused, s->count);
+    return explain_refusal(s, rc);
+}
+
+/* Whether nothing has happened, and the general way may be tried. */
+static bool was_turned_away(int rc) {
+    return rc == LW_EFULL || rc == LW_ESTOPPING || rc == LW_ENOMEM;
+}
+
+/* A plain task that finds room: most are. False: the general way. */
+static bool submit_plain(lw_engine *engine, const lw_task *task, lw_id *id, int *rc,
+                         lw_error *err) {
+    struct lw__put one;
+    uint64_t accepted;
+    if (!lw__spec_is_plain(task) || !lw__spec_name_plain(engine, task, &one))
+        return false;
+    *rc = engine->store->ops->put_plain(engine->store, lw__engine_recent(engine), &one, &accepted);
+    if (was_turned_away(*rc))
+        return false;
+    if (*rc < 0) {
+        lw__error_set(err, *rc, 0, "%s", lw_status_text(*rc));
+        return true;
+    }
+    lw__engine_attend(engine);
+    if (id)
+        *id = accepted;
+    return true;
+}
+
+int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) {
+    struct lw__put one;
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return lw__error_set(err, rc, 0, "%s",
+                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+    if (submit_plain(engine, task, id, &rc, err))
+        return rc;
+    uint64_t now = lw__engine_now(engine);
+    rc = lw__spec_make(engine, task, &now, &one, err);
+    if (rc < 0)
+        return rc;
+    struct submission s = {.engine = engine,
+                           .puts = &one,
+                           .count = 1,
+                           .ctx = task->ctx,
+                           .timeout_ms = task->submit_timeout_ms,
+                           .queue = lw__queue_of(engine, one.queue),
+                           .err = err};
+    rc = submit(&s, now);
+    if (rc >= 0)
+        rc = one.status;
+    if (rc != LW_OK)
+        lw__spec_free(engine, &one);
+    if (id && rc >= 0)
+        *id = one.id;
+    return rc;
+}
+
+/* ---- many --------------------------------------------------------------------------------- */
+
+static int make_all(lw_engine *engine, const lw_task *const *tasks, size_t count,
+                    struct lw__put *puts, lw_error *err) {
+    uint64_t now = lw__engine_now(engine);
+    for (size_t i = 0; i < count; i++) {
+        lw_error detail = {0};
+        int rc = lw__spec_make(engine, tasks[i], &now, &puts[i], &detail);
+        if (rc < 0)
+            return lw__error_set(err, rc, 0, "task %zu of %zu: %s", i + 1, count, detail.message);
+    }
+    return LW_OK;
+}
+
+int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t count, lw_id *ids,
+                   lw_error *err) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return lw__error_set(err, rc, 0, "%s",
+                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+    if (count == 0)
+        return LW_OK;
+    if (!tasks || count > LW_SUBMIT_MAX)
+        return lw__error_set(err, LW_EINVAL, 0, "%zu tasks, must be at most %d, and not NULL",
+                             count, LW_SUBMIT_MAX);
+    struct lw__put *puts = lw__alloc_zero(&engine->set.allocator, count * sizeof *puts);
+    if (!puts)
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory for %zu tasks", count);
+    rc = make_all(engine, tasks, count, puts, err);
+    if (rc == LW_OK) {
+        struct submission s = {.engine = engine,
+                               .puts = puts,
+                               .count = count,
+                               .ctx = tasks[0]->ctx,
+                               .timeout_ms = tasks[0]->submit_timeout_ms,
+                               .queue = lw__queue_of(engine, puts[0].queue),
+                               .err = err};
+        rc = submit(&s, lw__engine_now(engine));
+    }
+    int all = rc;
+    for (size_t i = 0; i < count; i++) {
+        if (all < 0 || puts[i].status != LW_OK)
+            lw__spec_free(engine, &puts[i]);
+        if (all >= 0 && puts[i].status == LW_EXISTS)
+            rc = LW_EXISTS;
+        if (all >= 0 && ids)
+            ids[i] = puts[i].id;
+    }
+    lw__free(&engine->set.allocator, puts, count * sizeof *puts);
+    return rc;
+}

@@ -1,0 +1,104 @@
+/* Telling what has ended: the log, the program's callbacks, and arguments that nobody took.
+ *
+ * Runs on workers, and wherever an engine without workers is driven, with no lock held. The store
+ * keeps a task for its teller until that hands it back, which is the last step: so a stop that
+ * waits for quiet waits for the callbacks too. A callback may end its thread: the steps that are
+ * left are then done while it unwinds. */
+#include "base/log.h"
+#include "engine/engine_internal.h"
+
+#include <pthread.h>
+
+struct telling {
+    lw_engine *engine;
+    struct lw__task *task;
+    lw_snapshot snapshot;
+    unsigned step; /* the next one */
+};
+
+/* ---- the steps ----------------------------------------------------------------------------- */
+
+static uint64_t total_ms(const lw_snapshot *snapshot) {
+    return (snapshot->ended_ns - snapshot->created_ns) / LW__NS_PER_MS;
+}
+
+static void log_end(struct telling *t) {
+    const lw_snapshot *s = &t->snapshot;
+    bool has_failed = s->state == LW_FAILED;
+    if (s->state == LW_FINISHED)
+        return;
+    lw__log(&t->engine->set.log, has_failed ? LW_LOG_WARN : LW_LOG_INFO, "engine",
+            has_failed ? "a task has failed" : "a task was aborted",
+            LW__FIELD_TEXT("engine", t->engine->set.name), LW__FIELD_U64("id", s->id),
+            LW__FIELD_TEXT("kind", s->kind), LW__FIELD_TEXT("queue", s->queue),
+            LW__FIELD_U64("attempts", s->attempts), LW__FIELD_U64("total_ms", total_ms(s)),
+            LW__FIELD_TEXT(has_failed ? "error" : "why", s->last_error));
+}
+
+static void tell_submitter(struct telling *t) {
+    const struct lw__spec *spec = t->task->spec;
+    if (spec && spec->on_end)
+        spec->on_end(spec->user, &t->snapshot);
+}
+
+static void tell_program(struct telling *t) {
+    const struct lw__engine_settings *set = &t->engine->set;
+    if (t->snapshot.state == LW_FAILED && set->on_failed)
+        set->on_failed(set->user, &t->snapshot);
+    if (t->snapshot.state == LW_ABORTED && set->on_aborted)
+        set->on_aborted(set->user, &t->snapshot);
+}
+
+/* After on_end, whose `user` may be freed together with the argument. */
+static void drop_argument(struct telling *t) {
+    const struct lw__spec *spec = t->task->spec;
+    if (spec && spec->on_drop && !(lw__task_flags(t->task) & LW__TASK_SPENT))
+        spec->on_drop(spec->arg);
+}
+
+static void hand_back(struct telling *t) {
+    struct lw__store *store = t->engine->store;
+    store->ops->told(store, lw__engine_now(t->engine), t->task);
+    lw_snapshot_clear(&t->snapshot);
+}
+
+static void (*const steps[])(struct telling *t) = {
+    log_end, tell_submitter, tell_program, drop_argument, hand_back,
+};
+
+/* ---- one task after the other -------------------------------------------------------------- */
+
+static void go_on(void *arg) {
+    struct telling *t = arg;
+    while (t->step < sizeof steps / sizeof *steps)
+        steps[t->step++](t);
+}
+
+/* Without memory for a copy it is told with what needs none. */
+static void tell_one(lw_engine *engine, struct lw__task *task) {
+    struct telling t = {.engine = engine, .task = task, .snapshot = LW_SNAPSHOT_INIT};
+    uint32_t ticket = lw__grace_enter(&engine->index->grace);
+    lw__snapshot_fill(engine, task, &t.snapshot);
+    lw__grace_leave(&engine->index->grace, ticket);
+    LW__POINT("tell: taken, not told");
+    pthread_cleanup_push(go_on, &t);
+    go_on(&t);
+    pthread_cleanup_pop(0);
+}
+
+uint32_t lw__tell(lw_engine *engine) {
+    struct lw__store *store = engine->store;
+    struct lw__task *task;
+    uint32_t count = 0;
+    for (; (task = store->ops->next_told(store)) != NULL; count++)
+        tell_one(engine, task);
+    return count;
+}
+
+bool lw__tell_is_wanted(const lw_engine *engine) {
+    struct lw__index *index = engine->index;
+    lw__brief_lock(&index->mu);
+    bool is_wanted = lw__link_first(&index->telling) != NULL;
+    lw__brief_unlock(&index->mu);
+    return is_wanted;
+}

@@ -1,0 +1,83 @@
+/* An engine without threads: a test drives it on its own thread and on its own clock. */
+#include "engine/engine_internal.h"
+
+#include <legwork/testing.h>
+#include <stdio.h>
+
+static int check(const lw_engine *engine) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    if (engine->set.workers > 0 || !atomic_load(&engine->is_started))
+        return LW_EINVAL;
+    return lw__hand_is_inside(engine) ? LW_EDEADLOCK : LW_OK;
+}
+
+/* Claims one task after the other, because a test wants to see each at its own time. */
+static int run_due(lw_engine *engine) {
+    struct lw__hand hand = {0};
+    int count = 0;
+    lw__hand_init(&hand, engine);
+    lw__hand_enter(&hand);
+    for (;;) {
+        uint64_t now = lw__engine_now(engine);
+        while (lw__scheduler_look(engine, now) <= now) {
+            /* each time a bounded lot of what is due */
+        }
+        uint32_t told;
+        uint32_t ran = lw__hand_turn(&hand, &told);
+        count += (int)ran;
+        if (ran + told == 0)
+            break;
+    }
+    lw__hand_leave(&hand);
+    lw__hand_free(&hand);
+    return count;
+}
+
+int lw_test_run(lw_engine *engine) {
+    int rc = check(engine);
+    return rc < 0 ? rc : run_due(engine);
+}
+
+int lw_test_advance(lw_engine *engine, int64_t ms) {
+    int rc = check(engine);
+    if (rc < 0)
+        return rc;
+    if (ms < 0 || ms > LW_TIMEOUT_MS_MAX || engine->set.clock->is_real)
+        return LW_EINVAL;
+    uint64_t end = lw__engine_now(engine) + (uint64_t)ms * LW__NS_PER_MS;
+    int count = run_due(engine);
+    for (;;) {
+        uint64_t now = lw__engine_now(engine), due = lw__scheduler_look(engine, now);
+        if (due > end)
+            due = end;
+        if (due > now)
+            lw_test_clock_advance(engine->set.clock,
+                                  (int64_t)((due - now + LW__NS_PER_MS - 1) / LW__NS_PER_MS));
+        count += run_due(engine);
+        if (lw__engine_now(engine) >= end)
+            return count;
+    }
+}
+
+int lw_test_fail_next(lw_engine *engine, const char *kind, int count, lw_outcome outcome,
+                      const char *text) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    if (!kind || count < 0
+        || (outcome != 0 && outcome != LW_OUTCOME_RETRY && outcome != LW_OUTCOME_FAIL))
+        return LW_EINVAL;
+    struct lw__kind_info *info;
+    rc = lw__registry_kind(engine, kind, &info, NULL);
+    if (rc < 0)
+        return rc;
+    lw__mutex_lock(&info->mu);
+    info->fail_count = count;
+    info->fail_outcome = outcome;
+    snprintf(info->fail_text, sizeof info->fail_text, "%s", text ? text : "");
+    atomic_store(&info->has_failures_ordered, count > 0);
+    lw__mutex_unlock(&info->mu);
+    return LW_OK;
+}

@@ -1,0 +1,203 @@
+/* From what a handler said to what becomes of its task. All decisions about retries are here. */
+#include "engine/engine_internal.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* ---- what the attempt was ----------------------------------------------------------------- */
+
+/* Why the attempt gave up: the handler's own reason, or the context's. */
+static lw_fault fault_of(const struct lw__hand *hand, const struct lw__task *task) {
+    if (lw__task_flags(task) & LW__TASK_STUCK)
+        return LW_FAULT_STUCK;
+    uint64_t signal = atomic_load(&hand->ctx.signal);
+    return (signal & LW__SIGNAL_REASON) == LW_REASON_TIMEOUT ? LW_FAULT_TIMEOUT : LW_FAULT_ERROR;
+}
+
+static lw_reason reason_of(const struct lw__hand *hand) {
+    return (lw_reason)(atomic_load(&hand->ctx.signal) & LW__SIGNAL_REASON);
+}
+
+static uint64_t age(const struct lw__task *task, uint64_t now) {
+    return now > task->created_at ? now - task->created_at : 0;
+}
+
+/* ---- retry -------------------------------------------------------------------------------- */
+
+/* NULL: it may be tried again. */
+static const char *why_no_more(const struct lw__task *task, const struct lw__retry *retry,
+                               lw_fault fault, uint64_t now) {
+    uint32_t attempts = lw__see(&task->attempts), crashes = lw__see(&task->crashes);
+    if (fault >= LW_FAULT_TIMEOUT && crashes + 1 > retry->crashes)
+        return "crash budget used up";
+    if (fault == LW_FAULT_ERROR && attempts - crashes >= retry->attempts)
+        return "attempts used up";
+    if (age(task, now) > retry->max_age_ns)
+        return "too old";
+    return NULL;
+}
+
+static uint64_t back_off(struct lw__hand *hand, const struct lw__retry *retry, uint32_t failures) {
+    lw_engine *engine = hand->engine;
+    lw__mutex_lock(&engine->hands_mu);
+    uint64_t wait = lw__retry_wait_ns(retry, failures, &engine->random);
+    lw__mutex_unlock(&engine->hands_mu);
+    return wait;
+}
+
+/* When it is due again. Frozen in a stop: else one that comes again at once would keep a drain from
+ * ending. */
+static uint64_t due_after(const lw_engine *engine, uint64_t wait, uint64_t now) {
+    bool is_frozen = lw__engine_stop_level(engine) != LW__RUNNING && wait == 0;
+    return now + (is_frozen ? 1 : wait);
+}
+
+static void decide_retry(struct lw__hand *hand, struct lw__task *task, struct lw__settlement *s,
+                         uint64_t now) {
+    const struct lw__retry *retry = &hand->kind->set.retry;
+    uint32_t attempts = lw__see(&task->attempts), crashes = lw__see(&task->crashes);
+    if (why_no_more(task, retry, s->fault, now)) {
+        s->verdict = LW__VERDICT_FAIL;
+        return;
+    }
+    uint32_t failures = s->fault == LW_FAULT_ERROR ? attempts - crashes : crashes + 1;
+    uint64_t wait = hand->say.has_wait ? hand->say.wait_ns : back_off(hand, retry, failures);
+    s->due = due_after(hand->engine, wait, now);
+    s->verdict = LW__VERDICT_POSTPONE;
+    if (s->due >= lw__task_finish_by(task))
+        s->verdict = LW__VERDICT_ABORT; /* it could not be finished in time */
+}
+
+/* It was asked to give up, and did. */
+static bool decide_given_up(const struct lw__hand *hand, struct lw__task *task,
+                            struct lw__settlement *s, uint64_t now) {
+    lw_reason reason = reason_of(hand);
+    if (lw__task_flags(task) & LW__TASK_CANCELLING) {
+        s->verdict = LW__VERDICT_ABORT;
+        s->is_uncounted = s->is_snooze = false;
+        if (!s->text || !*s->text)
+            s->text = "cancelled";
+        return true;
+    }
+    if (reason == LW_REASON_DROPPED || reason == LW_REASON_STOP) {
+        /* A drain that ran out of time goes on with what it has not begun: this one stays out of
+         * it. */
+        s->verdict = reason == LW_REASON_STOP ? LW__VERDICT_POSTPONE : LW__VERDICT_GIVE_BACK;
+        s->due = now + 1;
+        s->is_uncounted = true;
+        s->fault = (lw_fault)0;
+        s->text = NULL;
+        return true;
+    }
+    return false;
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+static void decide(struct lw__hand *hand, struct lw__task *task, lw_outcome outcome,
+                   struct lw__settlement *s, uint64_t now) {
+    s->text = hand->say.text;
+    switch (outcome) {
+    case LW_OUTCOME_DONE:
+        s->verdict = LW__VERDICT_FINISH;
+        s->text = NULL;
+        s->has_result = hand->say.has_result;
+        s->result = (lw_bytes){hand->say.result, hand->say.result_size};
+        s->successors = hand->say.successors;
+        s->successor_count = hand->say.successor_count;
+        break;
+    case LW_OUTCOME_FAIL:
+        s->verdict = LW__VERDICT_FAIL;
+        s->fault = LW_FAULT_ERROR;
+        s->is_spent = true;
+        break;
+    case LW_OUTCOME_ABORT:
+        s->verdict = LW__VERDICT_ABORT;
+        s->fault = LW_FAULT_ERROR;
+        s->is_spent = true;
+        break;
+    case LW_OUTCOME_SNOOZE:
+        s->text = NULL;
+        s->verdict = LW__VERDICT_POSTPONE;
+        s->due = due_after(hand->engine, hand->say.wait_ns, now);
+        s->is_uncounted = s->is_snooze = true;
+        decide_given_up(hand, task, s, now);
+        break;
+    case LW_OUTCOME_RETRY:
+        s->fault = fault_of(hand, task);
+        if (!decide_given_up(hand, task, s, now))
+            decide_retry(hand, task, s, now);
+        break;
+    default:
+        s->fault = LW_FAULT_ERROR;
+        s->text = "its handler returned no outcome";
+        decide_retry(hand, task, s, now);
+        break;
+    }
+}
+
+static void decide_crash(struct lw__hand *hand, struct lw__task *task, struct lw__settlement *s,
+                         uint64_t now) {
+    s->fault = LW_FAULT_CRASH;
+    s->text = "its thread ended";
+    hand->say.has_wait = false;
+    if (lw__task_flags(task) & LW__TASK_CANCELLING)
+        s->verdict = LW__VERDICT_ABORT;
+    else
+        decide_retry(hand, task, s, now);
+}
+
+/* The store could not take the outcome: its successors did not fit, or there was no memory. The
+ * attempt has failed then, and none of it was applied. */
+static void settle_refused(struct lw__hand *hand, struct lw__settlement *s, uint64_t now) {
+    const char *text = s->status == LW_EFULL    ? "there was no room for its successors"
+                       : s->status == LW_ENOMEM ? "there was no memory for its outcome"
+                                                : "its successors were refused";
+    struct lw__settlement again = {
+        .task = s->task, .token = s->token, .fault = LW_FAULT_ERROR, .text = text};
+    decide_retry(hand, s->task, &again, now);
+    hand->engine->store->ops->settle(hand->engine->store, now, &again, 1);
+}
+
+static void clear_snapshot(void *snapshot) {
+    lw_snapshot_clear(snapshot);
+}
+
+/* The task may have gone on since it was settled, or left: then the snapshot shows that, or there
+ * is none. */
+void lw__verdict_tell(struct lw__hand *hand) {
+    lw_engine *engine = hand->engine;
+    lw_snapshot snapshot = LW_SNAPSHOT_INIT;
+    uint64_t id = hand->to_tell;
+    hand->to_tell = 0; /* the callback may end its thread */
+    if (id == 0 || lw_get(engine, id, &snapshot) < 0)
+        return;
+    pthread_cleanup_push(clear_snapshot, &snapshot);
+    engine->set.on_attempt(engine->set.user, &snapshot);
+    pthread_cleanup_pop(1);
+}
+
+void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t token,
+                        lw_outcome outcome, lw_fault fault) {
+    lw_engine *engine = hand->engine;
+    uint64_t now = lw__engine_now(engine);
+    struct lw__settlement s = {.task = task, .token = token};
+    if (hand->say.refusal) {
+        memcpy(hand->say.text, hand->say.refusal, strlen(hand->say.refusal) + 1);
+        outcome = LW_OUTCOME_RETRY;
+    }
+    if (fault == LW_FAULT_CRASH || outcome == 0)
+        decide_crash(hand, task, &s, now);
+    else
+        decide(hand, task, outcome, &s, now);
+    uint64_t id = task->id; /* once it is settled it may leave */
+    engine->store->ops->settle(engine->store, now, &s, 1);
+    bool is_refused = s.status < 0 && s.status != LW_ELEASE;
+    if (is_refused)
+        settle_refused(hand, &s, now);
+    for (size_t i = 0; s.status == LW_OK && i < s.successor_count; i++)
+        if (s.successors[i].status == LW_OK)
+            s.successors[i].spec = NULL; /* the store's, now; those that existed are forgotten */
+    if (engine->set.on_attempt && (s.text || is_refused) && s.status != LW_ELEASE)
+        hand->to_tell = id;
+}

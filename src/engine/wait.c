@@ -1,0 +1,228 @@
+/* Looking at tasks, and waiting for their end. Readers hold up nobody: each copies one task within
+ * a short grace section. */
+#include "engine/engine_internal.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define LIST_LIMIT_DEFAULT 100
+
+/* ---- one task ------------------------------------------------------------------------------ */
+
+/* A submit makes a task known before it is complete; until it has a state it is not there. (The
+ * state is written after all that is fixed, so that who has seen it may read that.) */
+static bool is_there(const struct lw__task *task) {
+    return task && lw__task_state(task) != 0;
+}
+
+/* Copies a task; if nobody wants a copy it just says how it is. */
+static int look(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state *state) {
+    struct lw__index *index = engine->index;
+    int rc = LW_ENOTFOUND;
+    uint32_t ticket = lw__grace_enter(&index->grace);
+    const struct lw__task *task = lw__ids_find(&index->ids, id);
+    if (is_there(task)) {
+        LW__POINT("look: found, not copied");
+        rc = snapshot ? lw__snapshot_fill(engine, task, snapshot) : LW_OK;
+        *state = snapshot ? snapshot->state : lw__task_state(task);
+    }
+    lw__grace_leave(&index->grace, ticket);
+    return rc;
+}
+
+/* A snapshot that could not be filled is empty, so that nobody takes an old one for the new one. */
+static int get(lw_engine *engine, lw_id id, lw_snapshot *snapshot) {
+    lw_state state;
+    int rc = look(engine, id, snapshot, &state);
+    if (rc < 0)
+        lw_snapshot_clear(snapshot);
+    return rc;
+}
+
+int lw_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    return snapshot ? get(engine, id, snapshot) : LW_EINVAL;
+}
+
+/* ---- by key -------------------------------------------------------------------------------- */
+
+static lw_id find_id(struct lw__index *index, uint16_t kind, const char *key) {
+    lw__brief_lock(&index->mu);
+    const struct lw__task *task = lw__keys_find(&index->keys, kind, key, strlen(key));
+    lw_id id = task ? task->id : 0;
+    lw__brief_unlock(&index->mu);
+    return id;
+}
+
+int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *snapshot) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    if (!kind || !key || !snapshot)
+        return LW_EINVAL;
+    const struct lw__kind_info *info = lw__registry_find_kind(engine, kind);
+    return get(engine, info ? find_id(engine->index, info->number, key) : 0, snapshot);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+/* Sleeps until the task ends or the deadline, and looks. The look comes before the announcement is
+ * taken back: as long as a waiter is announced the store may keep the task for it. */
+static int await_end(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot,
+                     lw_state *state) {
+    struct lw__store *store = engine->store;
+    lw_clock *clock = engine->set.clock;
+    struct lw__await me = {.id = id};
+    bool is_announced = store->ops->await(store, &me) == LW_OK;
+    LW__POINT("await: announced, not asleep");
+    while (is_announced && !atomic_load(&me.is_over) && lw__now(clock) < deadline)
+        clock->wait(clock, &me.is_over, 0, deadline);
+    int rc = look(engine, id, snapshot, state);
+    LW__POINT("await: looked, still announced");
+    if (is_announced)
+        store->ops->unawait(store, &me);
+    return rc;
+}
+
+/* It was there and is not any more: it has ended, and nobody can tell how. */
+static int end_unseen(lw_snapshot *snapshot) {
+    if (snapshot)
+        snapshot->state = (lw_state)0;
+    return LW_OK;
+}
+
+/* A task that was retried by hand before we could look is waited for again. */
+static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot) {
+    lw_state state;
+    int rc = look(engine, id, snapshot, &state);
+    if (rc < 0)
+        return rc;
+    while (!lw_state_is_terminal(state)) {
+        if (lw__engine_now(engine) >= deadline)
+            return LW_PENDING;
+        if (lw__hand_runs(engine, id))
+            return LW_EDEADLOCK;
+        rc = await_end(engine, id, deadline, snapshot, &state);
+        if (rc == LW_ENOTFOUND)
+            return end_unseen(snapshot);
+        if (rc < 0)
+            return rc;
+    }
+    return LW_OK;
+}
+
+int lw_wait(lw_engine *engine, lw_id id, int64_t timeout_ms, lw_snapshot *snapshot) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    if (timeout_ms < -1 || timeout_ms > LW_TIMEOUT_MS_MAX)
+        return LW_EINVAL;
+    rc = wait_until(engine, id, lw__deadline_in(engine->set.clock, timeout_ms), snapshot);
+    if (rc < 0)
+        lw_snapshot_clear(snapshot);
+    return rc;
+}
+
+/* ---- many ---------------------------------------------------------------------------------- */
+
+/* A filter, with names found. */
+struct wanted {
+    lw_state state; /* 0: any */
+    bool is_unfinished;
+    const struct lw__kind_info *kind; /* NULL: any */
+    const struct lw__queue_info *queue;
+    const char *key;
+    size_t key_size;
+};
+
+static int check_filter(const lw_filter *filter) {
+    bool is_fine = filter->struct_size == sizeof *filter && (unsigned)filter->state <= LW_ABORTED;
+    return is_fine ? LW_OK : LW_EINVAL;
+}
+
+/* False: nothing can match, because the engine has never heard of a name. */
+static bool resolve(lw_engine *engine, const lw_filter *filter, struct wanted *wanted) {
+    *wanted = (struct wanted){
+        .state = filter->state,
+        .is_unfinished = filter->is_unfinished,
+        .kind = filter->kind ? lw__registry_find_kind(engine, filter->kind) : NULL,
+        .queue = filter->queue ? lw__registry_find_queue(engine, filter->queue) : NULL,
+        .key = filter->key,
+        .key_size = filter->key ? strlen(filter->key) : 0,
+    };
+    return (wanted->kind || !filter->kind) && (wanted->queue || !filter->queue);
+}
+
+static bool suits_state(const struct wanted *wanted, lw_state state) {
+    return (wanted->state == 0 || wanted->state == state)
+           && !(wanted->is_unfinished && lw_state_is_terminal(state));
+}
+
+static bool suits_key(const struct wanted *wanted, const struct lw__spec *spec) {
+    return !wanted->key
+           || (spec && spec->key_size == wanted->key_size && wanted->key_size > 0
+               && memcmp(lw__spec_key(spec), wanted->key, wanted->key_size) == 0);
+}
+
+static bool suits(const struct wanted *wanted, const struct lw__task *task) {
+    return is_there(task) && suits_state(wanted, lw__task_state(task))
+           && (!wanted->kind || task->kind == wanted->kind->number)
+           && (!wanted->queue || task->queue == wanted->queue->number)
+           && suits_key(wanted, task->spec);
+}
+
+/* Looks at the first task above *after. LW_OK: the snapshot shows it; LW_PENDING: it does not
+ * suit. */
+static int look_at_next(lw_engine *engine, const struct wanted *wanted, lw_id *after,
+                        lw_snapshot *snapshot) {
+    struct lw__index *index = engine->index;
+    int rc = LW_ENOTFOUND;
+    uint32_t ticket = lw__grace_enter(&index->grace);
+    const struct lw__task *task = lw__ids_find_from(&index->ids, *after + 1);
+    if (task) {
+        *after = task->id;
+        rc = suits(wanted, task) ? lw__snapshot_fill(engine, task, snapshot) : LW_PENDING;
+    }
+    lw__grace_leave(&index->grace, ticket);
+    if (rc == LW_OK && !suits_state(wanted, snapshot->state))
+        rc = LW_PENDING; /* it has changed between the two looks */
+    return rc;
+}
+
+static int list(lw_engine *engine, const struct wanted *wanted, lw_id after, size_t limit,
+                bool (*each)(void *user, const lw_snapshot *task), void *user) {
+    lw_snapshot snapshot = LW_SNAPSHOT_INIT;
+    size_t shown = 0;
+    bool is_enough = false;
+    int rc = LW_OK;
+    while (!is_enough && shown < limit && after < UINT64_MAX) {
+        rc = look_at_next(engine, wanted, &after, &snapshot);
+        if (rc < 0)
+            break;
+        if (rc == LW_OK) {
+            shown++;
+            is_enough = !each(user, &snapshot);
+        }
+    }
+    lw_snapshot_clear(&snapshot);
+    return rc == LW_ENOMEM ? rc : (int)shown;
+}
+
+int lw_list(lw_engine *engine, const lw_filter *filter,
+            bool (*each)(void *user, const lw_snapshot *task), void *user) {
+    const lw_filter all = {.struct_size = sizeof all};
+    struct wanted wanted;
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    if (!filter)
+        filter = &all;
+    if (!each || check_filter(filter) < 0)
+        return LW_EINVAL;
+    if (!resolve(engine, filter, &wanted))
+        return 0;
+    size_t limit = filter->limit > 0 ? filter->limit : LIST_LIMIT_DEFAULT;
+    return list(engine, &wanted, filter->after, limit < INT_MAX ? limit : INT_MAX, each, user);
+}

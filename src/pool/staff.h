@@ -1,0 +1,19 @@
+/* What the engine needs of the pool's workers beyond the public header. */
+#ifndef LW_POOL_STAFF_H
+#define LW_POOL_STAFF_H
+
+#include <legwork/pool.h>
+#include <pthread.h>
+
+/* Starts a thread that takes no signals of the host's. Returns an errno, 0 for success. */
+int lw__crew_start_thread(pthread_t *thread, void *(*run)(void *), void *arg, const char *name);
+
+/* The number of the task that runs with this context, for whoever knows that one does. */
+uint64_t lw__pool_task_number(const lw_ctx *ctx);
+
+/* Declares that task stuck, as the pool's monitor would: its worker is written off and, within
+ * stuck_max, replaced. Nothing happens if it has ended. The pool must have a guard timeout. Any
+ * thread. */
+void lw__pool_write_off(lw_ctx *ctx, uint64_t number);
+
+#endif

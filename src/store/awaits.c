@@ -1,0 +1,222 @@
+/* Who waits for a task to end: threads in lw_wait, and tasks that come after it. */
+#include "store/index.h"
+
+#include "base/memory.h"
+#include "base/points.h"
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+int lw__index_await(struct lw__store *store, struct lw__await *await) {
+    struct lw__index *index = store->index;
+    int rc = LW_ENOTFOUND;
+    lw__brief_lock(&index->mu);
+    struct lw__task *task = lw__ids_find(&index->ids, await->id);
+    if (task) {
+        lw__task_lock(task);
+        bool is_over = lw_state_is_terminal(lw__task_state(task))
+                       && !(lw__task_flags(task) & LW__TASK_UNSAVED);
+        rc = is_over ? LW_PENDING : LW_OK;
+        if (rc == LW_OK)
+            lw__task_flag(task, LW__TASK_WAITED, 0);
+        lw__task_unlock(task);
+    }
+    if (rc == LW_OK) {
+        struct lw__await **bucket = &index->awaits[await->id % LW__AWAIT_BUCKETS];
+        await->next = *bucket;
+        await->link = bucket;
+        if (*bucket)
+            (*bucket)->link = &await->next;
+        *bucket = await;
+        atomic_store(&await->is_over, 0);
+    }
+    lw__brief_unlock(&index->mu);
+    return rc;
+}
+
+static void unlink_await(struct lw__await *await) {
+    *await->link = await->next;
+    if (await->next)
+        await->next->link = await->link;
+}
+
+void lw__index_unawait(struct lw__store *store, struct lw__await *await) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    unlink_await(await);
+    struct lw__task *task = lw__ids_find(&index->ids, await->id);
+    if (task && lw__index_is_pinned(task) && !lw__index_is_awaited_locked(index, await->id)) {
+        lw__index_remove_locked(index, task);
+        lw__grace_collect(&index->grace);
+    }
+    lw__brief_unlock(&index->mu);
+}
+
+void lw__index_wake_awaits_locked(struct lw__index *index, uint64_t id) {
+    for (struct lw__await *await = index->awaits[id % LW__AWAIT_BUCKETS]; await;
+         await = await->next) {
+        if (await->id != id)
+            continue;
+        atomic_store(&await->is_over, 1);
+        LW__POINT("await: over, not woken");
+        lw__futex_wake(&await->is_over, INT32_MAX);
+    }
+}
+
+bool lw__index_is_awaited_locked(const struct lw__index *index, uint64_t id) {
+    const struct lw__await *await = index->awaits[id % LW__AWAIT_BUCKETS];
+    while (await && await->id != id)
+        await = await->next;
+    return await != NULL;
+}
+
+/* ---- tasks -------------------------------------------------------------------------------- */
+
+static size_t bucket_of(const struct lw__index *index, uint64_t on) {
+    return (size_t)(on * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (index->dependency_buckets - 1);
+}
+
+static void add_dependency(struct lw__index *index, struct lw__dependency *dependency) {
+    size_t bucket = bucket_of(index, dependency->on);
+    dependency->next = index->dependencies[bucket];
+    index->dependencies[bucket] = dependency;
+}
+
+static bool grow_dependencies(struct lw__index *index) {
+    size_t old_count = index->dependency_buckets, count = old_count ? old_count * 2 : 64;
+    if (old_count > 0 && index->dependency_count < old_count)
+        return true;
+    struct lw__dependency **old = index->dependencies;
+    struct lw__dependency **buckets = lw__alloc_zero(&index->allocator, count * sizeof *buckets);
+    if (!buckets)
+        return false;
+    index->dependencies = buckets;
+    index->dependency_buckets = count;
+    for (size_t i = 0; i < old_count; i++) {
+        struct lw__dependency *next;
+        for (struct lw__dependency *d = old[i]; d; d = next) {
+            next = d->next;
+            add_dependency(index, d);
+        }
+    }
+    if (old)
+        lw__free(&index->allocator, old, old_count * sizeof *old);
+    return true;
+}
+
+static bool depend_on(struct lw__index *index, struct lw__task *task, struct lw__task *on) {
+    if (!grow_dependencies(index))
+        return false;
+    struct lw__dependency *dependency = lw__alloc(&index->allocator, sizeof *dependency);
+    if (!dependency)
+        return false;
+    dependency->on = on->id;
+    dependency->task = task;
+    add_dependency(index, dependency);
+    index->dependency_count++;
+    task->spec->after_left++;
+    lw__task_flag(on, LW__TASK_AWAITED, 0);
+    return true;
+}
+
+bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__spec *spec = task->spec;
+    spec->after_left = 0;
+    spec->is_doomed = false;
+    for (uint32_t i = 0; i < spec->after_count; i++) {
+        struct lw__task *on = lw__ids_find(&index->ids, spec->after[i]);
+        if (!on)
+            continue; /* it has left, and what leaves had finished: others stay much longer */
+        lw__task_lock(on);
+        lw_state state = lw__task_state(on);
+        bool can_wait = lw_state_is_terminal(state) || depend_on(index, task, on);
+        lw__task_unlock(on);
+        if (!can_wait) {
+            lw__index_undepend_locked(index, task);
+            return false;
+        }
+        if ((state == LW_FAILED || state == LW_ABORTED) && spec->after_policy == LW_AFTER_ABORT)
+            spec->is_doomed = true;
+    }
+    return true;
+}
+
+static void drop_dependency(struct lw__index *index, struct lw__dependency **link) {
+    struct lw__dependency *dependency = *link;
+    *link = dependency->next;
+    index->dependency_count--;
+    lw__free(&index->allocator, dependency, sizeof *dependency);
+}
+
+void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__spec *spec = task->spec;
+    for (uint32_t i = 0; spec->after_left > 0 && i < spec->after_count; i++) {
+        struct lw__dependency **link = &index->dependencies[bucket_of(index, spec->after[i])];
+        while (*link) {
+            if ((*link)->task == task && (*link)->on == spec->after[i]) {
+                drop_dependency(index, link);
+                spec->after_left--;
+            } else {
+                link = &(*link)->next;
+            }
+        }
+    }
+}
+
+/* One of those it waited for has ended. */
+static void step_forward(struct lw__index *index, struct lw__task *task, bool is_finished,
+                         uint64_t now) {
+    struct lw__spec *spec = task->spec;
+    spec->after_left--;
+    if (!is_finished && spec->after_policy == LW_AFTER_ABORT) {
+        lw__index_abort_locked(index, task, now, "a task that it waited for did not finish");
+        return;
+    }
+    if (spec->after_left == 0 && !(spec->member && spec->member->is_held))
+        lw__index_release_locked(index, task, now);
+}
+
+void lw__index_release_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    if (lw__task_flags(task) & LW__TASK_UNSAVED)
+        return; /* when it is durable, it is looked at again */
+    uint64_t due = lw__see(&task->due_at);
+    if (lw__task_flags(task) & LW__TASK_WALL) { /* the clock may have been set since */
+        uint64_t wall_due = lw__index_wall_due_locked(index, task, now);
+        due = wall_due > now || due > now ? wall_due : due;
+        lw__task_lock(task);
+        lw__put(&task->due_at, due);
+        lw__task_unlock(task);
+    }
+    lw__index_kind_of(index, task)->created--;
+    index->created_count--;
+    if (due > now && !(index->restraints & LW__STORE_NO_DELAY))
+        lw__index_schedule_locked(index, task, LW__EVENT_DELAY, due, now);
+    else
+        lw__index_enqueue_locked(index, task, LW__EVENT_ENQUEUE, now);
+}
+
+void lw__index_release_dependents_locked(struct lw__index *index, const struct lw__task *task,
+                                         uint64_t now) {
+    bool is_finished = lw__task_state(task) == LW_FINISHED;
+    uint64_t on = task->id;
+    struct lw__dependency **link = &index->dependencies[bucket_of(index, on)];
+    while (*link) {
+        if ((*link)->on != on) {
+            link = &(*link)->next;
+            continue;
+        }
+        struct lw__task *dependent = (*link)->task;
+        drop_dependency(index, link);
+        step_forward(index, dependent, is_finished, now);
+        link = &index->dependencies[bucket_of(index, on)]; /* the step may have dropped others */
+    }
+}
+
+void lw__index_free_dependencies(struct lw__index *index) {
+    for (size_t i = 0; i < index->dependency_buckets; i++) {
+        while (index->dependencies[i])
+            drop_dependency(index, &index->dependencies[i]);
+    }
+    if (index->dependencies)
+        lw__free(&index->allocator, index->dependencies,
+                 index->dependency_buckets * sizeof *index->dependencies);
+}

@@ -1,0 +1,89 @@
+/* Taking tasks for workers, and the two steps of an attempt that do without the mutex: most tasks
+ * are begun and finished by the worker alone, and accounted for many at a time.
+ *
+ * A claimed task is still enqueued until its attempt begins; whoever aborts it meanwhile only moves
+ * it, and leaves what follows from that to the worker that has it (end.c). So a claimed task stays
+ * where it is in memory until its worker has settled it. */
+#include "store/index.h"
+
+#include "base/points.h"
+
+static uint32_t take(struct lw__index *index, struct lw__claim *claim) {
+    struct lw__lane *lane = lw__order_next(&index->order);
+    if (!lane || claim->max == 0 || index->restraints & LW__STORE_NO_CLAIM || index->is_halted)
+        return 0;
+    struct lw__kind *kind = lane->kind;
+    /* Of a kind with a limit a batch would keep places from others. */
+    bool is_limited = kind->concurrency != UINT32_MAX;
+    uint32_t count =
+        lw__order_take(&index->order, claim->tasks, is_limited ? 1 : claim->max, &lane);
+    kind->claimed += count;
+    index->claimed += count;
+    if (is_limited && kind->claimed >= kind->concurrency)
+        lw__index_review_kind_locked(index, kind);
+    return count;
+}
+
+void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *claim) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    if (claim->ended_count > 0)
+        lw__index_account_locked(index, now, claim->ended, claim->ended_count);
+    claim->count = take(index, claim);
+    claim->token = index->last_token + 1;
+    index->last_token += claim->count;
+    claim->left = index->order.ready_count;
+    claim->has_told = lw__link_first(&index->telling) != NULL;
+    claim->is_half_free = index->unfinished <= index->options.task_limit / 2;
+    lw__brief_unlock(&index->mu);
+}
+
+void lw__index_disclaim_locked(struct lw__index *index, struct lw__kind *kind, uint32_t count) {
+    bool was_full = kind->claimed >= kind->concurrency;
+    kind->claimed -= count;
+    index->claimed -= count;
+    if (was_full)
+        lw__index_review_kind_locked(index, kind);
+}
+
+void lw__index_unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
+                       uint32_t count) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    for (uint32_t i = 0; i < count; i++) {
+        struct lw__task *task = tasks[i];
+        if (lw__task_state(task) == LW_ENQUEUED) {
+            lw__index_line_up_locked(index, task);
+        } else {
+            lw__index_end_locked(index, task, now); /* aborted while it was claimed */
+        }
+        lw__index_disclaim_locked(index, lw__index_kind_of(index, task), 1);
+    }
+    lw__brief_unlock(&index->mu);
+}
+
+bool lw__index_begin(struct lw__store *store, struct lw__task *task, uint64_t token, uint64_t now) {
+    struct lw__index *index = store->index;
+    LW__POINT("begin: about to");
+    lw__task_lock(task);
+    bool is_ours = lw__task_state(task) == LW_ENQUEUED;
+    if (is_ours) {
+        lw__put(&task->token, token);
+        lw__put(&task->attempts, lw__see(&task->attempts) + 1);
+        lw__index_move_locked(index, task, LW__EVENT_START, now);
+    }
+    lw__task_unlock(task);
+    return is_ours;
+}
+
+bool lw__index_finish(struct lw__store *store, struct lw__task *task, uint64_t now) {
+    struct lw__index *index = store->index;
+    LW__POINT("finish: about to");
+    lw__task_lock(task);
+    bool is_plain =
+        !(lw__task_flags(task) & (LW__TASK_SLOW | LW__TASK_CANCELLING | LW__TASK_STUCK));
+    if (is_plain)
+        lw__index_move_locked(index, task, LW__EVENT_FINISH, now);
+    lw__task_unlock(task);
+    return is_plain;
+}

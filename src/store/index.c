@@ -1,0 +1,375 @@
+/* The index itself: open and close, kinds and queues. */
+#include "store/index.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+/* What the grace is told of a retired pointer: a node of the ids, a task, or a block's size. */
+#define DETAIL_TASK ((uintptr_t)2)
+
+#define FETCH_AHEAD 4 /* tasks */
+
+static struct lw__task *take_spare(struct lw__index *index) {
+    struct lw__magazine *spares = &index->spares;
+    if (spares->count == 0)
+        return NULL;
+    struct lw__task *task = spares->items[spares->head++ % LW__MAGAZINE];
+    spares->count--;
+    if (spares->count >= FETCH_AHEAD) {
+        const char *next =
+            (const char *)spares->items[(spares->head + FETCH_AHEAD - 1) % LW__MAGAZINE];
+        lw__fetch_to_write(next);
+        lw__fetch_to_write(next + 64);
+    }
+    return task;
+}
+
+static void give_spare(struct lw__index *index, struct lw__task *task) {
+    struct lw__magazine *spares = &index->spares;
+    if (spares->count == LW__MAGAZINE)
+        lw__slab_give(&index->tasks, task);
+    else
+        spares->items[(spares->head + spares->count++) % LW__MAGAZINE] = task;
+}
+
+struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t now) {
+    void *object = take_spare(index);
+    if (!object && lw__slab_take(&index->tasks, &object, NULL) < 0)
+        return NULL;
+    struct lw__task *task = object;
+    memset(task, 0, sizeof *task);
+    task->id = index->last_id + 1;
+    task->created_at = now;
+    if (!lw__ids_insert(&index->ids, task->id, task)) {
+        give_spare(index, task);
+        return NULL;
+    }
+    index->last_id++;
+    return task;
+}
+
+static void free_retired(void *user, void *ptr, uintptr_t detail) {
+    struct lw__index *index = user;
+    if (detail == LW__IDS_DETAIL)
+        lw__ids_free_node(&index->ids, ptr);
+    else if (detail == DETAIL_TASK)
+        give_spare(index, ptr);
+    else
+        lw__free(&index->allocator, ptr, (size_t)detail);
+}
+
+void lw__index_retire_task_locked(struct lw__index *index, struct lw__task *task) {
+    lw__grace_retire(&index->grace, task, DETAIL_TASK);
+}
+
+void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t size) {
+    if (block)
+        lw__grace_retire(&index->grace, block, size);
+}
+
+static bool is_same_key(const struct lw__task *task, uint32_t kind, const char *key,
+                        size_t key_size) {
+    return task->kind == kind && task->spec->key_size == key_size
+           && memcmp(lw__spec_key(task->spec), key, key_size) == 0;
+}
+
+int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
+                   const struct lw__store_options *options, lw_error *err) {
+    struct lw__index *index =
+        lw__alloc_aligned(options->allocator, sizeof *index, _Alignof(struct lw__index));
+    if (!index)
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory for the store");
+    memset(index, 0, sizeof *index);
+    index->store.ops = ops;
+    index->store.index = index;
+    index->allocator = *options->allocator;
+    index->options = *options;
+    index->options.allocator = &index->allocator;
+    index->hooks = options->hooks;
+    lw__grace_init(&index->grace, &index->allocator, free_retired, index);
+    lw__ids_init(&index->ids, &index->allocator, &index->grace);
+    lw__slab_init(&index->tasks, &index->allocator, sizeof(struct lw__task), LW_TASKS_MAX,
+                  "LW_TASKS_MAX");
+    lw__order_init(&index->order, &index->allocator);
+    lw__keys_init(&index->keys, &index->allocator, options->secret, is_same_key);
+    uint64_t now = lw__now(options->clock);
+    lw__timer_init(&index->scheduled, now);
+    lw__timer_init(&index->alarms, now);
+    lw__ring_init_links(&index->telling);
+    lw__ring_init_links(&index->releasing);
+    lw__scopes_init(index);
+    index->planned = LW__NEVER;
+    index->wall_offset_ms = lw__wall_ms(options->clock) - (int64_t)(now / LW__NS_PER_MS);
+    *out = index;
+    return LW_OK;
+}
+
+/* ---- close -------------------------------------------------------------------------------- */
+
+/* At the end, when nobody else looks: hands back what was not run, and frees. */
+static void free_task(struct lw__index *index, struct lw__task *task) {
+    struct lw__spec *spec = task->spec;
+    if (spec && spec->on_drop && !lw_state_is_terminal(lw__task_state(task)))
+        spec->on_drop(spec->arg);
+    if (spec && spec->member)
+        lw__free(&index->allocator, spec->member, sizeof *spec->member);
+    if (spec)
+        lw__free(&index->allocator, spec, spec->size);
+    struct lw__errors *errors = lw__see(&task->errors);
+    if (errors)
+        lw__free(&index->allocator, errors, errors->size);
+    struct lw__output *output = lw__see(&task->output);
+    if (output)
+        lw__free(&index->allocator, output, output->size);
+}
+
+static void free_kinds_and_queues(struct lw__index *index) {
+    const lw_allocator *allocator = &index->allocator;
+    for (uint32_t q = 0; q < index->queue_count; q++) {
+        struct lw__queue *queue = index->queues[q];
+        for (uint32_t k = 0; k < queue->lane_capacity; k++) {
+            if (!queue->lanes[k])
+                continue;
+            lw__order_free_lane(&index->order, queue->lanes[k]);
+            lw__free(allocator, queue->lanes[k], sizeof(struct lw__lane));
+        }
+        if (queue->lanes)
+            lw__free(allocator, queue->lanes, queue->lane_capacity * sizeof(struct lw__lane *));
+        lw__order_free_queue(&index->order, &queue->order);
+        lw__free(allocator, queue, sizeof *queue);
+    }
+    for (uint32_t k = 0; k < index->kind_count; k++)
+        lw__free(allocator, index->kinds[k], sizeof(struct lw__kind));
+    lw__free(allocator, index->kinds, LW_KINDS_MAX * sizeof(struct lw__kind *));
+    lw__free(allocator, index->queues, LW_QUEUES_MAX * sizeof(struct lw__queue *));
+}
+
+void lw__index_close(struct lw__store *store) {
+    struct lw__index *index = store->index;
+    for (struct lw__task *task = lw__ids_find_from(&index->ids, 1); task;
+         task = lw__ids_find_from(&index->ids, task->id + 1))
+        free_task(index, task);
+    lw__index_free_dependencies(index);
+    lw__scopes_free(index);
+    lw__grace_free(&index->grace);
+    lw__ids_free(&index->ids);
+    lw__keys_free(&index->keys);
+    free_kinds_and_queues(index);
+    lw__order_free(&index->order);
+    lw__slab_free(&index->tasks);
+    lw_allocator allocator = index->allocator;
+    lw__free_aligned(&allocator, index, sizeof *index, _Alignof(struct lw__index));
+}
+
+/* ---- kinds -------------------------------------------------------------------------------- */
+
+static struct lw__kind *find_kind_locked(struct lw__index *index, const char *name) {
+    for (uint32_t i = 0; i < index->kind_count; i++) {
+        if (strcmp(index->kinds[i]->name, name) == 0)
+            return index->kinds[i];
+    }
+    return NULL;
+}
+
+/* The default is what a kind without a handler has: kept for a day, or 100,000 of them. */
+static void init_kind(struct lw__kind *kind, const char *name, uint16_t number) {
+    memcpy(kind->name, name, strnlen(name, LW_NAME_MAX));
+    kind->number = number;
+    kind->concurrency = UINT32_MAX;
+    for (int i = 0; i < 3; i++) {
+        struct lw__retained *retained = &kind->retained[i];
+        retained->alarm.type = LW__ALARM_RETAINED;
+        retained->kind = kind;
+        retained->settings.ttl_ns = (i == LW__RETAINED_FAILED ? 86400 : 900) * LW__NS_PER_S;
+        retained->settings.max = 100000;
+        lw__ring_init_links(&retained->ring);
+    }
+}
+
+static int add_kind_locked(struct lw__index *index, const char *name, uint16_t *number) {
+    if (index->kind_count == LW_KINDS_MAX)
+        return LW_EFULL;
+    if (!index->kinds)
+        index->kinds = lw__alloc(&index->allocator, LW_KINDS_MAX * sizeof(struct lw__kind *));
+    if (!index->kinds)
+        return LW_ENOMEM;
+    struct lw__kind *kind = lw__alloc_zero(&index->allocator, sizeof *kind);
+    if (!kind)
+        return LW_ENOMEM;
+    init_kind(kind, name, (uint16_t)index->kind_count);
+    index->kinds[index->kind_count++] = kind;
+    *number = kind->number;
+    return LW_OK;
+}
+
+int lw__index_kind(struct lw__store *store, const char *name, uint16_t *number) {
+    struct lw__index *index = store->index;
+    int rc = LW_OK;
+    lw__brief_lock(&index->mu);
+    struct lw__kind *kind = find_kind_locked(index, name);
+    if (kind)
+        *number = kind->number;
+    else
+        rc = add_kind_locked(index, name, number);
+    lw__brief_unlock(&index->mu);
+    return rc;
+}
+
+void lw__index_set_kind(struct lw__store *store, uint16_t number,
+                        const struct lw__kind_options *options) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    struct lw__kind *kind = index->kinds[number];
+    kind->has_handler = options->has_handler;
+    kind->concurrency = options->concurrency;
+    kind->user = options->user;
+    for (int i = 0; i < 3; i++)
+        kind->retained[i].settings = options->retention[i];
+    lw__index_review_kind_locked(index, kind);
+    lw__brief_unlock(&index->mu);
+}
+
+/* ---- queues ------------------------------------------------------------------------------- */
+
+static struct lw__queue *find_queue_locked(struct lw__index *index, const char *name) {
+    for (uint32_t i = 0; i < index->queue_count; i++) {
+        if (strcmp(index->queues[i]->name, name) == 0)
+            return index->queues[i];
+    }
+    return NULL;
+}
+
+static int add_queue_locked(struct lw__index *index, const char *name, uint16_t *number) {
+    if (index->queue_count == LW_QUEUES_MAX)
+        return LW_EFULL;
+    if (!index->queues)
+        index->queues = lw__alloc(&index->allocator, LW_QUEUES_MAX * sizeof(struct lw__queue *));
+    if (!index->queues)
+        return LW_ENOMEM;
+    struct lw__queue *queue = lw__alloc_zero(&index->allocator, sizeof *queue);
+    if (!queue)
+        return LW_ENOMEM;
+    memcpy(queue->name, name, strnlen(name, LW_NAME_MAX));
+    queue->number = (uint16_t)index->queue_count;
+    queue->limit = index->options.task_limit;
+    queue->byte_limit = index->options.byte_limit;
+    if (!lw__order_add_queue(&index->order, &queue->order, 1)) {
+        lw__free(&index->allocator, queue, sizeof *queue);
+        return LW_ENOMEM;
+    }
+    index->queues[index->queue_count++] = queue;
+    *number = queue->number;
+    return LW_OK;
+}
+
+int lw__index_queue(struct lw__store *store, const char *name, uint16_t *number) {
+    struct lw__index *index = store->index;
+    int rc = LW_OK;
+    lw__brief_lock(&index->mu);
+    struct lw__queue *queue = find_queue_locked(index, name);
+    if (queue)
+        *number = queue->number;
+    else
+        rc = add_queue_locked(index, name, number);
+    lw__brief_unlock(&index->mu);
+    return rc;
+}
+
+void lw__index_set_queue(struct lw__store *store, uint16_t number, uint32_t weight, uint64_t limit,
+                         uint64_t byte_limit) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    struct lw__queue *queue = index->queues[number];
+    lw__order_set_weight(&index->order, &queue->order, weight);
+    queue->limit = limit;
+    queue->byte_limit = byte_limit;
+    lw__brief_unlock(&index->mu);
+}
+
+/* ---- lanes -------------------------------------------------------------------------------- */
+
+static bool grow_lanes(struct lw__index *index, struct lw__queue *queue, uint32_t kind) {
+    uint32_t capacity = queue->lane_capacity ? queue->lane_capacity : 8;
+    while (capacity <= kind)
+        capacity *= 2;
+    struct lw__lane **lanes =
+        lw__resize(&index->allocator, queue->lanes, queue->lane_capacity * sizeof *lanes,
+                   capacity * sizeof *lanes);
+    if (!lanes)
+        return false;
+    for (uint32_t i = queue->lane_capacity; i < capacity; i++)
+        lanes[i] = NULL;
+    queue->lanes = lanes;
+    queue->lane_capacity = capacity;
+    return true;
+}
+
+static uint32_t reasons_to_shut(const struct lw__kind *kind, const struct lw__queue *queue) {
+    return (kind->has_handler ? 0 : LW__SHUT_NO_HANDLER)
+           | (kind->claimed >= kind->concurrency ? LW__SHUT_LIMIT : 0)
+           | (queue->is_paused ? LW__SHUT_PAUSED : 0);
+}
+
+static struct lw__queue *queue_of_lane(const struct lw__lane *lane) {
+    return (struct lw__queue *)(void *)((char *)lane->queue - offsetof(struct lw__queue, order));
+}
+
+struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind_number,
+                                       uint16_t queue_number) {
+    struct lw__queue *queue = index->queues[queue_number];
+    if (kind_number < queue->lane_capacity && queue->lanes[kind_number])
+        return queue->lanes[kind_number];
+    if (kind_number >= queue->lane_capacity && !grow_lanes(index, queue, kind_number))
+        return NULL;
+    struct lw__lane *lane = lw__alloc_zero(&index->allocator, sizeof *lane);
+    if (!lane)
+        return NULL;
+    struct lw__kind *kind = index->kinds[kind_number];
+    if (!lw__order_add_lane(&index->order, &queue->order, lane, kind)) {
+        lw__free(&index->allocator, lane, sizeof *lane);
+        return NULL;
+    }
+    lane->next_of_kind = kind->lanes;
+    kind->lanes = lane;
+    queue->lanes[kind_number] = lane;
+    lw__order_shut(&index->order, lane, reasons_to_shut(kind, queue));
+    return lane;
+}
+
+void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind) {
+    size_t ready = index->order.ready_count;
+    for (struct lw__lane *lane = kind->lanes; lane; lane = lane->next_of_kind) {
+        uint32_t reasons = reasons_to_shut(kind, queue_of_lane(lane));
+        if (reasons != lane->shut)
+            lw__order_shut(&index->order, lane, reasons);
+    }
+    if (index->order.ready_count > ready)
+        index->hooks.wake(index->hooks.user);
+}
+
+int lw__index_pause(struct lw__store *store, const char *name, bool is_paused) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    struct lw__queue *queue = find_queue_locked(index, name);
+    if (queue && queue->is_paused != is_paused) {
+        queue->is_paused = is_paused;
+        for (uint32_t k = 0; k < queue->lane_capacity; k++) {
+            if (queue->lanes[k])
+                lw__order_shut(&index->order, queue->lanes[k],
+                               reasons_to_shut(index->kinds[k], queue));
+        }
+        if (!is_paused && index->order.ready_count > 0)
+            index->hooks.wake(index->hooks.user);
+    }
+    lw__brief_unlock(&index->mu);
+    return queue ? LW_OK : LW_ENOTFOUND;
+}
+
+void lw__index_move(struct lw__index *index, struct lw__task *task, enum lw__task_event event,
+                    uint64_t now) {
+    lw__task_lock(task);
+    lw__index_move_locked(index, task, event, now);
+    lw__task_unlock(task);
+}

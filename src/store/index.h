@@ -1,0 +1,441 @@
+/* The index: all tasks of a store, in memory. It knows the order of what is runnable, the keys, the
+ * room, the delays, the dependencies and what is retained; the memory store is nothing but this,
+ * and the SQLite store is this and a journal.
+ *
+ *     index.c     kinds and queues; open, close         order.c, run.c   what is next
+ *     put.c       accept (plain.c: the hot path)        ids.c  keys.c    find
+ *     claim.c     take, begin, put back                 retained.c       terminal tasks, by age
+ *     settle.c    outcomes of attempts                  awaits.c         who waits for whom
+ *     end.c       what follows from a terminal state    blocks.c         spec, errors, output
+ *     change.c    cancel, retry, forget                 sweep.c          what is due
+ *     figures.c   counters, copied                      look.c           what a task waits for
+ *     scope.c, scopes.c   what tasks of one resource have in common
+ *
+ * Locks: `mu`, then a task's lock (task.h), then nothing. Hooks `wake`, `hasten` and `cancel` run
+ * under mu, `moved` under the task's lock.
+ *
+ * Nothing here knows threads or reads a clock: `now` is handed in. With one thread it is a step
+ * function, which is how the simulation runs it.
+ */
+#ifndef LW_STORE_INDEX_H
+#define LW_STORE_INDEX_H
+
+#include "base/brief.h"
+#include "base/futex.h"
+#include "base/grace.h"
+#include "base/mutex.h"
+#include "base/slab.h"
+#include "store/ids.h"
+#include "store/journal.h"
+#include "store/keys.h"
+#include "store/order.h"
+#include "store/scope.h"
+#include "store/store.h"
+
+/* Which list a terminal task is retained in. */
+enum lw__retained_list { LW__RETAINED_FINISHED, LW__RETAINED_FAILED, LW__RETAINED_ABORTED };
+
+struct lw__retained {
+    struct lw__alarm alarm; /* for its oldest */
+    struct lw__kind *kind;
+    struct lw__retention_settings settings;
+    struct lw__task_link ring; /* oldest first */
+    uint64_t count;
+};
+
+/* Reasons why a lane is shut. */
+#define LW__SHUT_NO_HANDLER 1u
+#define LW__SHUT_LIMIT 2u
+#define LW__SHUT_PAUSED 4u
+
+struct lw__kind {
+    char name[LW_NAME_MAX + 1];
+    uint16_t number;
+    bool has_handler;
+    uint32_t concurrency;
+    uint32_t claimed; /* being run, or about to be */
+    void *user;       /* the engine's */
+    struct lw__lane *lanes;
+    struct lw__retained retained[3];
+    uint64_t created, scheduled, unfinished;                                  /* tasks now */
+    uint64_t submitted, finished, failed, aborted, retried, crashed, snoozed; /* ever */
+};
+
+struct lw__queue {
+    char name[LW_NAME_MAX + 1];
+    uint16_t number;
+    bool is_paused;
+    struct lw__order_queue order;
+    uint64_t limit, byte_limit;
+    uint64_t unfinished, bytes, submitted;
+    struct lw__lane **lanes; /* by kind; NULL: none yet */
+    uint32_t lane_capacity;
+};
+
+/* A dependency: `task` waits for the one with this id. */
+struct lw__dependency {
+    uint64_t on;
+    struct lw__task *task;
+    struct lw__dependency *next; /* of the same bucket */
+};
+
+#define LW__AWAIT_BUCKETS 64
+
+/* Free tasks as an array, so that the cache lines of the next ones can be asked for early: they
+ * were last written on another core. */
+#define LW__MAGAZINE 256
+
+struct lw__magazine {
+    struct lw__task *items[LW__MAGAZINE];
+    uint32_t head, count;
+};
+
+struct lw__index {
+    struct lw__store store; /* first */
+    /* fixed after open */
+    lw_allocator allocator;
+    struct lw__store_options options;
+    struct lw__store_hooks hooks;
+    struct lw__grace grace; /* readers from any thread */
+    struct lw__ids ids;
+
+    struct lw__journal *journal; /* NULL: nothing is made durable */
+
+    _Alignas(64) struct lw__brief mu;
+    /* guarded by mu */
+    uint64_t last_id, last_token;
+    uint64_t unfinished, bytes, reserve_used;
+    uint64_t claimed;
+    uint64_t last_due; /* of what was enqueued at its submit: such due times never go back */
+    struct lw__slab tasks;
+    struct lw__magazine spares; /* tasks that have left, to be used again first */
+    struct lw__order order;
+    struct lw__keys keys;
+    struct lw__timer_wheel scheduled; /* tasks that wait for a time */
+    struct lw__timer_wheel alarms;
+    uint64_t planned;             /* when the sweeper will look again, if nobody hastens it */
+    struct lw__task_link telling; /* ended, not told yet */
+    uint64_t telling_count;       /* those, and those that are being told */
+    uint32_t restraints;          /* LW__STORE_NO_... */
+    bool is_halted;               /* outcomes cannot be written: nothing new starts */
+    struct lw__await *awaits[LW__AWAIT_BUCKETS];
+    struct lw__task_link releasing; /* ended, their dependents not told yet */
+    bool is_releasing;
+    struct lw__scopes scopes;
+    struct lw__dependency **dependencies; /* buckets by `on` */
+    size_t dependency_buckets, dependency_count;
+    struct lw__kind **kinds;
+    uint32_t kind_count;
+    struct lw__queue **queues;
+    uint32_t queue_count;
+    uint64_t scheduled_count, created_count;
+    uint64_t existed, swept;
+    _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, when last looked at */
+    uint64_t wall_count;            /* tasks that wait for a wall time */
+};
+
+/* ---- index.c ------------------------------------------------------------------------------ */
+
+int lw__index_open(struct lw__index **index, const struct lw__store_ops *ops,
+                   const struct lw__store_options *options, lw_error *err);
+void lw__index_close(struct lw__store *store);
+int lw__index_kind(struct lw__store *store, const char *name, uint16_t *kind);
+int lw__index_queue(struct lw__store *store, const char *name, uint16_t *queue);
+void lw__index_set_kind(struct lw__store *store, uint16_t kind,
+                        const struct lw__kind_options *options);
+void lw__index_set_queue(struct lw__store *store, uint16_t queue, uint32_t weight, uint64_t limit,
+                         uint64_t byte_limit);
+int lw__index_pause(struct lw__store *store, const char *queue, bool is_paused);
+
+static inline struct lw__kind *lw__index_kind_of(struct lw__index *index,
+                                                 const struct lw__task *task) {
+    return index->kinds[task->kind];
+}
+
+static inline struct lw__queue *lw__index_queue_of(struct lw__index *index,
+                                                   const struct lw__task *task) {
+    return index->queues[task->queue];
+}
+
+/* The lane of a kind in a queue, made if need be; NULL: no memory. */
+struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind, uint16_t queue);
+
+/* Opens or shuts the lanes of a kind, after its limit, count or handler has changed. */
+void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind);
+
+/* Frees later, when no reader can be looking. A NULL block is fine. */
+void lw__index_retire_task_locked(struct lw__index *index, struct lw__task *task);
+void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t size);
+
+/* A zeroed task with the next id, which readers can find, but do not take for one before it has a
+ * state. NULL: no memory. */
+struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t now);
+
+/* Moves a task (lw__task_move) with its lock taken, and tells the hook. */
+void lw__index_move(struct lw__index *index, struct lw__task *task, enum lw__task_event event,
+                    uint64_t now);
+
+/* The same for one whose lock is held. */
+static inline void lw__index_move_locked(struct lw__index *index, struct lw__task *task,
+                                         enum lw__task_event event, uint64_t now) {
+    lw_state from = lw__task_move(task, event, now);
+    if (__builtin_expect(index->hooks.moved != NULL, 0))
+        index->hooks.moved(index->hooks.user, task, from, lw__task_state(task), now);
+}
+
+/* ---- put.c -------------------------------------------------------------------------------- */
+
+int lw__index_put(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count);
+int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count);
+
+/* Puts an enqueued task into the order. */
+void lw__index_line_up_locked(struct lw__index *index, struct lw__task *task);
+
+/* Moves a task to enqueued by the event, and lines it up. */
+void lw__index_enqueue_locked(struct lw__index *index, struct lw__task *task,
+                              enum lw__task_event event, uint64_t now);
+
+/* Moves a task to scheduled by the event, until `due`. */
+void lw__index_schedule_locked(struct lw__index *index, struct lw__task *task,
+                               enum lw__task_event event, uint64_t due, uint64_t now);
+
+/* The second half of that, for one that has been moved already. */
+void lw__index_place_scheduled_locked(struct lw__index *index, struct lw__task *task, uint64_t due);
+
+/* Says to the sweeper that something is due earlier than it thinks. */
+void lw__index_hasten_locked(struct lw__index *index, uint64_t due);
+
+/* The task that keeps this key from others; NULL: it is free. */
+struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const struct lw__put *put,
+                                             uint64_t now);
+
+/* Takes room: LW_OK, LW_EFULL. Gives back the room of a task. */
+int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put);
+void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *task);
+
+/* Whether something holds a task in `created`. */
+bool lw__index_must_wait(const struct lw__task *task);
+
+/* Takes back a task that was put and could not be made durable. */
+void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task);
+
+/* Counts a task that came back, whether or not there is room. */
+void lw__index_count_restored_locked(struct lw__index *index, const struct lw__task *task);
+
+/* Sets the alarm for start_by or finish_by. */
+void lw__index_set_limit_locked(struct lw__index *index, struct lw__task *task);
+
+/* ---- restore.c ---------------------------------------------------------------------------- */
+
+/* A task as a file has kept it. The blocks are taken over. */
+struct lw__restored {
+    uint64_t id;
+    lw_state state;
+    uint16_t kind, queue;
+    uint32_t priority;
+    uint64_t created_at, due_at, started_at, ended_at; /* on the clock */
+    uint32_t attempts;
+    uint16_t crashes, snoozes;
+    uint64_t token;
+    bool is_reserved;
+    struct lw__spec *spec;
+    struct lw__errors *errors;
+    struct lw__output *output;
+};
+
+/* LW_OK, LW_ENOMEM. */
+int lw__index_restore_locked(struct lw__index *index, const struct lw__restored *restored,
+                             uint64_t now);
+
+/* ---- plain.c ------------------------------------------------------------------------------ */
+
+int lw__index_put_plain(struct lw__store *store, uint64_t now, const struct lw__put *put,
+                        uint64_t *id);
+void lw__index_account_locked(struct lw__index *index, uint64_t now, struct lw__task *const *tasks,
+                              uint32_t count);
+void lw__index_account(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
+                       uint32_t count);
+
+/* ---- claim.c ------------------------------------------------------------------------------ */
+
+void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *claim);
+void lw__index_unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
+                       uint32_t count);
+
+/* The attempt begins. False: the task was aborted since it was claimed, and is nobody's any more
+ * but for lw__index_disclaim. No mutex needed. */
+bool lw__index_begin(struct lw__store *store, struct lw__task *task, uint64_t token, uint64_t now);
+
+/* The attempt of a plain task is done: finished, at once and without the mutex. False: it is not
+ * plain, settle it. What is left is to account for it. */
+bool lw__index_finish(struct lw__store *store, struct lw__task *task, uint64_t now);
+
+/* A claim has ended, whatever became of the task. */
+void lw__index_disclaim_locked(struct lw__index *index, struct lw__kind *kind, uint32_t count);
+
+/* ---- settle.c ----------------------------------------------------------------------------- */
+
+void lw__index_settle(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,
+                      size_t count);
+void lw__index_settle_locked(struct lw__index *index, uint64_t now,
+                             struct lw__settlement *settlements, size_t count);
+int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t token,
+                      const struct lw__publication *publication);
+
+/* ---- end.c -------------------------------------------------------------------------------- */
+
+/* What follows when a task has become terminal: room, key, waiters, dependents, retention. */
+void lw__index_end_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
+/* The same, once the end is durable. */
+void lw__index_end_durable_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
+/* Aborts a task that does not run: moves it, keeps the reason, and ends it. */
+bool lw__index_abort_locked(struct lw__index *index, struct lw__task *task, uint64_t now,
+                            const char *reason);
+
+/* Asks a started task to give up. */
+void lw__index_ask_locked(struct lw__index *index, struct lw__task *task, lw_reason reason);
+
+/* Takes a task that does not run out of the order, the timers and the dependencies. */
+void lw__index_detach_locked(struct lw__index *index, struct lw__task *task);
+
+/* A terminal task leaves; at once, or when those who wait for it have looked. */
+void lw__index_leave_locked(struct lw__index *index, struct lw__task *task);
+void lw__index_remove_locked(struct lw__index *index, struct lw__task *task);
+
+/* One that only stays for its waiters is a ring of its own. */
+static inline void lw__index_pin(struct lw__task *task) {
+    task->link.next = task->link.previous = &task->link;
+}
+
+static inline bool lw__index_is_pinned(const struct lw__task *task) {
+    return lw_state_is_terminal(lw__task_state(task)) && !(lw__task_flags(task) & LW__TASK_LINGERS)
+           && task->link.next == &task->link;
+}
+
+struct lw__task *lw__index_next_told(struct lw__store *store);
+void lw__index_told(struct lw__store *store, uint64_t now, struct lw__task *task);
+bool lw__index_drop_oldest(struct lw__store *store, uint64_t now, uint16_t queue);
+
+/* ---- retained.c --------------------------------------------------------------------------- */
+
+static inline void lw__ring_init_links(struct lw__task_link *head) {
+    head->next = head->previous = head;
+}
+
+void lw__link_append(struct lw__task_link *head, struct lw__task *task);
+void lw__link_remove(struct lw__task *task);
+struct lw__task *lw__link_first(const struct lw__task_link *head); /* NULL: none */
+
+/* A terminal task is kept for as long as its kind says. */
+void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
+/* Takes one out again, to forget or revive it. */
+void lw__unretain_locked(struct lw__index *index, struct lw__task *task);
+
+/* Lets those go whose time is over or who are too many; a bounded lot. */
+void lw__retained_trim_locked(struct lw__index *index, struct lw__retained *retained, uint64_t now);
+
+/* ---- awaits.c ----------------------------------------------------------------------------- */
+
+int lw__index_await(struct lw__store *store, struct lw__await *await);
+void lw__index_unawait(struct lw__store *store, struct lw__await *await);
+void lw__index_wake_awaits_locked(struct lw__index *index, uint64_t id);
+bool lw__index_is_awaited_locked(const struct lw__index *index, uint64_t id);
+
+/* Notes for whom a task waits; those that have ended are settled at once. False: no memory. */
+bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task);
+
+/* Nothing holds the task any more: it can run, or waits for its time. */
+void lw__index_release_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task);
+void lw__index_free_dependencies(struct lw__index *index);
+void lw__index_release_dependents_locked(struct lw__index *index, const struct lw__task *task,
+                                         uint64_t now);
+
+/* ---- blocks.c ----------------------------------------------------------------------------- */
+
+/* All NULL: no memory. */
+struct lw__errors *lw__errors_add(const lw_allocator *allocator, const struct lw__errors *old,
+                                  uint64_t at, uint32_t attempt, uint32_t fault, const char *text);
+struct lw__output *lw__output_make(const lw_allocator *allocator, const struct lw__output *old,
+                                   const struct lw__publication *publication, bool has_result,
+                                   lw_bytes result);
+
+/* ---- figures.c ---------------------------------------------------------------------------- */
+
+#define LW__FIGURES_MAX 64 /* copied in one go, while the mutex is held */
+
+struct lw__store_figures {
+    uint32_t kind_count, queue_count;
+    uint64_t unfinished, bytes, reserve_used; /* now */
+    uint64_t existed, swept;                  /* ever */
+};
+
+void lw__index_figures(struct lw__index *index, struct lw__store_figures *figures);
+
+/* Of kinds or queues from number `first` on, at most `max` and LW__FIGURES_MAX. Returns how many;
+ * 0: there are no more. Names live as long as the store. */
+uint32_t lw__index_kind_figures(struct lw__index *index, uint32_t first,
+                                struct lw__kind_figures *figures, uint32_t max);
+uint32_t lw__index_queue_figures(struct lw__index *index, uint32_t first,
+                                 struct lw__queue_figures *figures, uint32_t max);
+
+/* Of the lanes from the cursor on, which begins zeroed and is moved along; *count of them. False:
+ * that was all. */
+struct lw__lane_cursor {
+    uint32_t queue, kind;
+};
+
+struct lw__lane_figures {
+    const char *queue, *kind;
+    uint64_t enqueued;
+};
+
+bool lw__index_lane_figures(struct lw__index *index, struct lw__lane_cursor *cursor,
+                            struct lw__lane_figures *figures, uint32_t max, uint32_t *count);
+
+/* ---- look.c ------------------------------------------------------------------------------- */
+
+/* What stands between a task and its start, at one moment. */
+struct lw__outlook {
+    struct lw__task_view view; /* without the blocks */
+    uint64_t error_at;         /* of the last error; 0: none */
+    uint32_t error_attempt;
+    uint32_t after_left;  /* created: tasks that it waits for */
+    uint64_t after;       /* the first of them, */
+    lw_state after_state; /* and how far that is */
+    uint32_t fence_left;  /* created: attempts that the fence of its scope waits for */
+    bool has_handler, is_paused;
+    bool is_claimed;               /* enqueued, and a worker has it */
+    bool is_before_cut;            /* there are even more before it */
+    uint32_t concurrency, claimed; /* of its kind */
+    uint64_t before;               /* enqueued: runnable tasks of its queue that come first */
+    char error[LW_TEXT_MAX + 1];
+};
+
+/* LW_OK, LW_ENOTFOUND. */
+int lw__index_look(struct lw__index *index, uint64_t id, struct lw__outlook *outlook);
+
+/* ---- change.c, sweep.c, find.c ------------------------------------------------------------ */
+
+void lw__index_restrain(struct lw__store *store, uint32_t bits);
+bool lw__index_bring_forward(struct lw__store *store, uint64_t now, uint64_t *after);
+bool lw__index_is_quiet(struct lw__store *store, bool is_drained_too);
+/* The attempt with this token goes on past its hard deadline. False: it has ended. */
+bool lw__index_mark_stuck(struct lw__index *index, uint64_t id, uint64_t token);
+int lw__index_change(struct lw__store *store, uint64_t now, uint64_t id, enum lw__change change);
+uint64_t lw__index_sweep(struct lw__store *store, uint64_t now);
+
+/* A scheduled task does not wait for its time any more. */
+void lw__index_run_now_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
+/* When a task with a run_at is due, by what the wall clock shows now. */
+uint64_t lw__index_wall_due_locked(const struct lw__index *index, const struct lw__task *task,
+                                   uint64_t now);
+
+/* A task is no longer scheduled: counts only. */
+void lw__index_unschedule_locked(struct lw__index *index, struct lw__task *task);
+
+#endif

@@ -1,0 +1,168 @@
+/* A hash table with linear probing.
+ *
+ * A pair is looked for from its home, the place that its hash names, up to the first free place.
+ * Removing moves those behind the gap that may stand nearer to their home, so that no place has to
+ * remember that something was there. Whole hashes are kept: tables are resized without a look at
+ * the tasks, and a task is looked at only when it almost certainly is the one.
+ */
+#include "store/keys.h"
+
+#include "base/memory.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { CAPACITY_MIN = 16 };
+
+/* ---- SipHash-1-3 [Aumasson and Bernstein 2012] ---- */
+
+static uint64_t rotate_left(uint64_t x, int by) {
+    return x << by | x >> (64 - by);
+}
+
+static void sip_round(uint64_t v[4]) {
+    v[0] += v[1];
+    v[2] += v[3];
+    v[1] = rotate_left(v[1], 13) ^ v[0];
+    v[3] = rotate_left(v[3], 16) ^ v[2];
+    v[0] = rotate_left(v[0], 32);
+    v[2] += v[1];
+    v[0] += v[3];
+    v[1] = rotate_left(v[1], 17) ^ v[2];
+    v[3] = rotate_left(v[3], 21) ^ v[0];
+    v[2] = rotate_left(v[2], 32);
+}
+
+static void sip_word(uint64_t v[4], uint64_t word) {
+    v[3] ^= word;
+    sip_round(v);
+    v[0] ^= word;
+}
+
+/* Of the kind as eight bytes, then the key. Hashes stay in this process: byte order is all one. */
+static uint64_t hash_pair(const uint64_t secret[2], uint32_t kind, const char *key, size_t size) {
+    uint64_t v[4] = {secret[0] ^ 0x736f6d6570736575, secret[1] ^ 0x646f72616e646f6d,
+                     secret[0] ^ 0x6c7967656e657261, secret[1] ^ 0x7465646279746573};
+    uint64_t word, last = (uint64_t)(sizeof word + size) << 56;
+    sip_word(v, kind);
+    for (; size >= sizeof word; size -= sizeof word, key += sizeof word) {
+        memcpy(&word, key, sizeof word);
+        sip_word(v, word);
+    }
+    for (size_t i = 0; i < size; i++)
+        last |= (uint64_t)(unsigned char)key[i] << (8 * i);
+    sip_word(v, last);
+    v[2] ^= 0xff;
+    sip_round(v);
+    sip_round(v);
+    sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* ---- the table ---- */
+
+static bool is_room_for(size_t capacity, size_t count) {
+    return count <= capacity / 4 * 3;
+}
+
+/* The place of the pair, or the free one where it would stand. */
+static struct lw__keys_place *find_place(const struct lw__keys *keys, uint64_t hash, uint32_t kind,
+                                         const char *key, size_t key_size) {
+    size_t mask = keys->capacity - 1;
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+        struct lw__keys_place *place = &keys->places[i];
+        if (place->task == NULL
+            || (place->hash == hash && keys->is_same(place->task, kind, key, key_size)))
+            return place;
+    }
+}
+
+static void place_again(struct lw__keys_place *places, size_t mask, struct lw__keys_place moved) {
+    size_t i = moved.hash & mask;
+    while (places[i].task != NULL)
+        i = (i + 1) & mask;
+    places[i] = moved;
+}
+
+static bool resize(struct lw__keys *keys, size_t capacity) {
+    struct lw__keys_place *places = lw__alloc_zero(keys->allocator, capacity * sizeof *places);
+    if (places == NULL)
+        return false;
+    for (size_t i = 0; i < keys->capacity; i++)
+        if (keys->places[i].task != NULL)
+            place_again(places, capacity - 1, keys->places[i]);
+    lw__free(keys->allocator, keys->places, keys->capacity * sizeof *places);
+    keys->places = places;
+    keys->capacity = capacity;
+    return true;
+}
+
+void lw__keys_init(struct lw__keys *keys, const lw_allocator *allocator, const uint64_t secret[2],
+                   bool (*is_same)(const struct lw__task *task, uint32_t kind, const char *key,
+                                   size_t key_size)) {
+    *keys = (struct lw__keys){
+        .allocator = allocator, .secret = {secret[0], secret[1]}, .is_same = is_same};
+}
+
+void lw__keys_free(struct lw__keys *keys) {
+    lw__free(keys->allocator, keys->places, keys->capacity * sizeof *keys->places);
+    keys->places = NULL;
+    keys->capacity = keys->count = keys->reserved = 0;
+}
+
+struct lw__task *lw__keys_find(const struct lw__keys *keys, uint32_t kind, const char *key,
+                               size_t key_size) {
+    if (keys->count == 0)
+        return NULL;
+    uint64_t hash = hash_pair(keys->secret, kind, key, key_size);
+    return find_place(keys, hash, kind, key, key_size)->task;
+}
+
+bool lw__keys_reserve(struct lw__keys *keys, size_t count) {
+    if (count > SIZE_MAX / sizeof *keys->places / 4 - keys->count)
+        return false;
+    size_t capacity = keys->capacity > 0 ? keys->capacity : CAPACITY_MIN;
+    while (!is_room_for(capacity, keys->count + count))
+        capacity *= 2;
+    if (capacity > keys->capacity && !resize(keys, capacity))
+        return false;
+    keys->reserved = count;
+    return true;
+}
+
+void lw__keys_set(struct lw__keys *keys, uint32_t kind, const char *key, size_t key_size,
+                  struct lw__task *task) {
+    assert(task != NULL && keys->reserved > 0);
+    keys->reserved--;
+    uint64_t hash = hash_pair(keys->secret, kind, key, key_size);
+    struct lw__keys_place *place = find_place(keys, hash, kind, key, key_size);
+    keys->count += place->task == NULL;
+    *place = (struct lw__keys_place){.task = task, .hash = hash};
+}
+
+static void close_gap(struct lw__keys *keys, size_t gap) {
+    struct lw__keys_place *places = keys->places;
+    size_t mask = keys->capacity - 1;
+    for (size_t i = (gap + 1) & mask; places[i].task != NULL; i = (i + 1) & mask) {
+        size_t from_home = (i - places[i].hash) & mask;
+        if (from_home >= ((i - gap) & mask)) {
+            places[gap] = places[i];
+            gap = i;
+        }
+    }
+    places[gap].task = NULL;
+}
+
+void lw__keys_remove(struct lw__keys *keys, uint32_t kind, const char *key, size_t key_size,
+                     const struct lw__task *task) {
+    if (keys->count == 0)
+        return;
+    uint64_t hash = hash_pair(keys->secret, kind, key, key_size);
+    struct lw__keys_place *place = find_place(keys, hash, kind, key, key_size);
+    if (task == NULL || place->task != task)
+        return;
+    close_gap(keys, (size_t)(place - keys->places));
+    keys->count--;
+    if (keys->capacity > CAPACITY_MIN && keys->count + keys->reserved < keys->capacity / 8)
+        resize(keys, keys->capacity / 2);
+}

@@ -1,0 +1,375 @@
+/* Accepting tasks: keys, room, dependencies and scopes are checked and taken in one step under the
+ * mutex, all of a batch or none of it. */
+#include "store/index.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+/* ---- runnable, or waiting ----------------------------------------------------------------- */
+
+void lw__index_hasten_locked(struct lw__index *index, uint64_t due) {
+    if (due >= index->planned)
+        return;
+    index->planned = due;
+    index->hooks.hasten(index->hooks.user, due);
+}
+
+void lw__index_line_up_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__lane *lane = lw__index_queue_of(index, task)->lanes[task->kind];
+    size_t ready = index->order.ready_count;
+    lw__order_insert(&index->order, lane, task);
+    if (index->order.ready_count > ready)
+        index->hooks.wake(index->hooks.user);
+}
+
+void lw__index_schedule_locked(struct lw__index *index, struct lw__task *task,
+                               enum lw__task_event event, uint64_t due, uint64_t now) {
+    lw__task_lock(task);
+    lw__put(&task->due_at, due);
+    lw__index_move_locked(index, task, event, now);
+    lw__task_unlock(task);
+    lw__index_place_scheduled_locked(index, task, due);
+}
+
+void lw__index_place_scheduled_locked(struct lw__index *index, struct lw__task *task,
+                                      uint64_t due) {
+    memset(&task->timer, 0, sizeof task->timer);
+    lw__timer_set(&index->scheduled, &task->timer, due);
+    lw__index_kind_of(index, task)->scheduled++;
+    index->scheduled_count++;
+    if (lw__task_flags(task) & LW__TASK_WALL)
+        index->wall_count++;
+    lw__index_hasten_locked(index, lw__timer_next_due(&index->scheduled));
+}
+
+void lw__index_enqueue_locked(struct lw__index *index, struct lw__task *task,
+                              enum lw__task_event event, uint64_t now) {
+    memset(&task->place, 0, sizeof task->place);
+    lw__index_move(index, task, event, now);
+    lw__index_line_up_locked(index, task);
+}
+
+/* ---- checks ------------------------------------------------------------------------------- */
+
+struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const struct lw__put *put,
+                                             uint64_t now) {
+    struct lw__task *holder =
+        lw__keys_find(&index->keys, put->kind, lw__spec_key(put->spec), put->spec->key_size);
+    if (!holder || !lw_state_is_terminal(lw__task_state(holder)))
+        return holder;
+    if (holder->spec->key_scope == LW_KEY_RETAINED)
+        return holder;
+    return holder->spec->key_scope == LW_KEY_WINDOW && holder->spec->key_until > now ? holder
+                                                                                     : NULL;
+}
+
+static bool has_room(const struct lw__index *index, const struct lw__queue *queue, uint64_t tasks,
+                     uint64_t bytes, bool is_inside) {
+    bool is_full = index->unfinished - index->reserve_used + tasks > index->options.task_limit
+                   || queue->unfinished + tasks > queue->limit
+                   || index->bytes + bytes > index->options.byte_limit
+                   || queue->bytes + bytes > queue->byte_limit;
+    return !is_full || (is_inside && index->reserve_used + tasks <= index->options.reserve);
+}
+
+static uint64_t put_bytes(const struct lw__put *put) {
+    return put->spec ? put->spec->payload_size : 0;
+}
+
+/* Dependencies must be on tasks that were there once. */
+static int check_after(const struct lw__index *index, const struct lw__spec *spec) {
+    for (uint32_t i = 0; i < spec->after_count; i++) {
+        if (spec->after[i] == 0 || spec->after[i] > index->last_id)
+            return LW_EINVAL;
+    }
+    return LW_OK;
+}
+
+static bool has_key(const struct lw__put *put) {
+    return put->spec && put->spec->key_size > 0;
+}
+
+/* Whether it exists already, and what else stands in its way. */
+static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now) {
+    struct lw__task *holder = has_key(put) ? lw__index_key_holder_locked(index, put, now) : NULL;
+    put->id = holder ? holder->id : 0;
+    if (holder)
+        return LW_EXISTS;
+    const struct lw__lane *lane = lw__index_lane_locked(index, put->kind, put->queue);
+    if (!lane)
+        return LW_ENOMEM;
+    if (put->is_taken && lane->shut)
+        return LW_EFULL;
+    if (put->spec && put->spec->after_count > 0 && check_after(index, put->spec) < 0)
+        return LW_EINVAL;
+    int rc = put->scope ? lw__scope_check_locked(index, put) : LW_OK;
+    if (rc < 0)
+        return rc;
+    struct lw__queue *queue = index->queues[put->queue];
+    if (!put->is_taken && !has_room(index, queue, 1, put_bytes(put), put->is_inside))
+        return LW_EFULL;
+    return LW_OK;
+}
+
+/* ---- room --------------------------------------------------------------------------------- */
+
+static void count(struct lw__index *index, struct lw__kind *kind, struct lw__queue *queue,
+                  uint64_t bytes, bool is_reserved, int sign) {
+    uint64_t one = sign > 0 ? 1 : UINT64_MAX;
+    bytes = sign > 0 ? bytes : -bytes;
+    index->reserve_used += is_reserved ? one : 0;
+    index->unfinished += one;
+    index->bytes += bytes;
+    queue->unfinished += one;
+    queue->bytes += bytes;
+    kind->unfinished += one;
+}
+
+static void count_in(struct lw__index *index, struct lw__put *put) {
+    struct lw__queue *queue = index->queues[put->queue];
+    uint64_t bytes = put_bytes(put);
+    put->is_reserved = put->is_inside && !has_room(index, queue, 1, bytes, false);
+    put->is_counted = true;
+    count(index, index->kinds[put->kind], queue, bytes, put->is_reserved, 1);
+    if (put->scope)
+        lw__scope_count_locked(index, put, 1);
+}
+
+static void count_out(struct lw__index *index, struct lw__put *put) {
+    if (!put->is_counted)
+        return;
+    put->is_counted = false;
+    count(index, index->kinds[put->kind], index->queues[put->queue], put_bytes(put),
+          put->is_reserved, -1);
+    if (put->scope)
+        lw__scope_count_locked(index, put, -1);
+}
+
+void lw__index_count_restored_locked(struct lw__index *index, const struct lw__task *task) {
+    count(index, lw__index_kind_of(index, task), lw__index_queue_of(index, task),
+          task->spec ? task->spec->payload_size : 0,
+          (lw__task_flags(task) & LW__TASK_RESERVED) != 0, 1);
+}
+
+int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put) {
+    if (!has_room(index, index->queues[put->queue], 1, put_bytes(put), put->is_inside))
+        return LW_EFULL;
+    count_in(index, put);
+    return LW_OK;
+}
+
+void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *task) {
+    count(index, lw__index_kind_of(index, task), lw__index_queue_of(index, task),
+          task->spec ? task->spec->payload_size : 0, lw__task_flags(task) & LW__TASK_RESERVED, -1);
+}
+
+/* ---- one task ----------------------------------------------------------------------------- */
+
+static uint32_t flags_of(const struct lw__put *put) {
+    const struct lw__spec *spec = put->spec;
+    uint32_t reserved = put->is_reserved ? LW__TASK_RESERVED : 0;
+    if (!spec)
+        return reserved;
+    return reserved | (spec->key_size > 0 ? LW__TASK_KEYED : 0)
+           | (spec->start_by != LW__NEVER || spec->finish_by != LW__NEVER ? LW__TASK_LIMITED : 0)
+           | (spec->on_end ? LW__TASK_TOLD : 0) | (spec->run ? LW__TASK_CALL : 0)
+           | (spec->run_at_ms > 0 ? LW__TASK_WALL : 0) | (put->scope ? LW__TASK_SCOPED : 0);
+}
+
+static struct lw__task *make_task(struct lw__index *index, const struct lw__put *put,
+                                  uint64_t now) {
+    struct lw__task *task = lw__index_make_task_locked(index, now);
+    if (!task)
+        return NULL;
+    task->priority = put->priority;
+    task->kind = put->kind;
+    task->queue = put->queue;
+    task->spec = put->spec;
+    atomic_store_explicit(&task->flags, (uint16_t)flags_of(put), memory_order_relaxed);
+    return task;
+}
+
+static uint64_t due_of(struct lw__index *index, const struct lw__put *put, uint64_t now) {
+    if (put->due > now)
+        return put->due;
+    if (now > index->last_due)
+        index->last_due = now;
+    return index->last_due; /* threads read the clock before they get the mutex */
+}
+
+void lw__index_set_limit_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__spec *spec = task->spec;
+    uint64_t first = spec->start_by < spec->finish_by ? spec->start_by : spec->finish_by;
+    spec->task = task;
+    spec->limit.type = LW__ALARM_LIMIT;
+    lw__timer_set(&index->alarms, &spec->limit.timer, first);
+    lw__index_hasten_locked(index, lw__timer_next_due(&index->alarms));
+}
+
+/* Whether another task or a fence keeps it from running. */
+bool lw__index_must_wait(const struct lw__task *task) {
+    const struct lw__spec *spec = task->spec;
+    return lw__task_flags(task) & LW__TASK_UNSAVED
+           || (spec
+               && (spec->after_left > 0 || spec->is_doomed
+                   || (spec->member && spec->member->is_held)));
+}
+
+/* The first state of a task. False: no memory. */
+static bool place_task(struct lw__index *index, struct lw__task *task, struct lw__put *put,
+                       uint64_t now) {
+    uint64_t due = due_of(index, put, now);
+    lw__put(&task->due_at, due);
+    if (put->spec && put->spec->after_count > 0 && !lw__index_depend_locked(index, task))
+        return false;
+    if (index->journal)
+        lw__journal_note(index->journal, put->is_successor ? LW__JOURNAL_THEN : LW__JOURNAL_PUT,
+                         task);
+    if (lw__index_must_wait(task)) {
+        lw__index_kind_of(index, task)->created++;
+        index->created_count++;
+        lw__index_move_locked(index, task, LW__EVENT_HOLD, now);
+        return true;
+    }
+    if (put->is_taken) {
+        lw__index_move_locked(index, task, LW__EVENT_ENQUEUE, now);
+        lw__index_kind_of(index, task)->claimed++;
+        index->claimed++;
+        put->token = ++index->last_token;
+        lw__index_review_kind_locked(index, lw__index_kind_of(index, task));
+        return true;
+    }
+    if (put->due > now) {
+        lw__index_schedule_locked(index, task, LW__EVENT_DELAY, put->due, now);
+        return true;
+    }
+    lw__index_move_locked(index, task, LW__EVENT_ENQUEUE, now); /* nobody looks at it yet */
+    lw__index_line_up_locked(index, task);
+    return true;
+}
+
+/* Undoes accept_one. Readers may have seen the task, and may be copying its spec: that is retired
+ * here, and not the caller's any more. */
+void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__spec *spec = task->spec;
+    bool is_claimed = lw__task_state(task) == LW_ENQUEUED && !task->place.lane;
+    lw__index_detach_locked(index, task);
+    if (is_claimed)
+        lw__index_disclaim_locked(index, lw__index_kind_of(index, task), 1);
+    lw__index_count_out_locked(index, task);
+    if (spec && spec->member)
+        lw__scope_withdraw_locked(index, task);
+    if (lw__task_flags(task) & LW__TASK_KEYED)
+        lw__keys_remove(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
+    lw__ids_remove(&index->ids, task->id);
+    lw__index_kind_of(index, task)->submitted--;
+    lw__index_queue_of(index, task)->submitted--;
+    if (spec)
+        lw__index_retire_block_locked(index, spec, spec->size);
+    lw__index_retire_task_locked(index, task);
+}
+
+static int accept_one(struct lw__index *index, struct lw__put *put, uint64_t now) {
+    struct lw__task *task = make_task(index, put, now);
+    if (!task)
+        return LW_ENOMEM;
+    bool has_joined = put->scope && lw__scope_join_locked(index, task, put);
+    if ((put->scope && !has_joined) || !place_task(index, task, put, now)) {
+        if (has_joined)
+            lw__scope_withdraw_locked(index, task);
+        lw__ids_remove(&index->ids, task->id);
+        lw__index_retire_task_locked(index, task);
+        return LW_ENOMEM;
+    }
+    uint32_t flags = lw__task_flags(task);
+    if (flags & LW__TASK_KEYED)
+        lw__keys_set(&index->keys, put->kind, lw__spec_key(put->spec), put->spec->key_size, task);
+    if (flags & LW__TASK_LIMITED)
+        lw__index_set_limit_locked(index, task);
+    index->kinds[put->kind]->submitted++;
+    index->queues[put->queue]->submitted++;
+    put->task = task;
+    put->id = task->id;
+    return LW_OK;
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+/* Checks all, and takes the room for all. */
+static int check_all(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
+    size_t keys = 0;
+    for (size_t i = 0; i < count; i++) {
+        puts[i].task = NULL;
+        puts[i].is_counted = puts[i].is_reserved = false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct lw__put *put = &puts[i];
+        put->status = check_one(index, put, now);
+        if (put->status < 0)
+            return put->status;
+        if (put->status == LW_OK) {
+            count_in(index, put);
+            keys += has_key(put);
+        }
+    }
+    return keys == 0 || lw__keys_reserve(&index->keys, keys) ? LW_OK : LW_ENOMEM;
+}
+
+static int accept_all(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct lw__put *put = &puts[i];
+        struct lw__task *holder =
+            count > 1 && has_key(put) ? lw__index_key_holder_locked(index, put, now) : NULL;
+        if (holder) { /* also one of this batch */
+            count_out(index, put);
+            put->id = holder->id;
+            put->status = LW_EXISTS;
+        }
+        if (put->status == LW_OK)
+            put->status = accept_one(index, put, now);
+        if (put->status < 0)
+            return put->status;
+        index->existed += put->status == LW_EXISTS;
+    }
+    return LW_OK;
+}
+
+static void abort_doomed(struct lw__index *index, uint64_t now, struct lw__put *puts,
+                         size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (puts[i].task && puts[i].spec && puts[i].spec->is_doomed)
+            lw__index_abort_locked(index, puts[i].task, now,
+                                   "a task that it waited for did not finish");
+    }
+}
+
+int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
+                         size_t count) {
+    int rc = check_all(index, now, puts, count);
+    if (rc == LW_OK)
+        rc = accept_all(index, now, puts, count);
+    if (rc == LW_OK) {
+        abort_doomed(index, now, puts, count);
+        return LW_OK;
+    }
+    for (size_t i = count; i-- > 0;) {
+        if (puts[i].task) {
+            lw__index_take_back_locked(index, puts[i].task);
+            puts[i].spec = NULL;
+            puts[i].task = NULL;
+        } else {
+            count_out(index, &puts[i]);
+        }
+    }
+    return rc;
+}
+
+int lw__index_put(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
+                                                  : lw__index_put_locked(index, now, puts, count);
+    lw__brief_unlock(&index->mu);
+    return rc;
+}

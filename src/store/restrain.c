@@ -1,0 +1,44 @@
+/* What a stop wants of the store. */
+#include "store/index.h"
+
+#define LOOK_MAX 1024 /* tasks that are looked at while the mutex is held */
+
+void lw__index_restrain(struct lw__store *store, uint32_t bits) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    index->restraints |= bits;
+    lw__brief_unlock(&index->mu);
+}
+
+static void bring_one_forward(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    if (lw__task_state(task) != LW_SCHEDULED || lw__task_flags(task) & LW__TASK_DRAINED)
+        return;
+    lw__index_run_now_locked(index, task, now);
+    lw__task_lock(task);
+    lw__task_flag(task, LW__TASK_DRAINED, 0);
+    lw__task_unlock(task);
+}
+
+bool lw__index_bring_forward(struct lw__store *store, uint64_t now, uint64_t *after) {
+    struct lw__index *index = store->index;
+    struct lw__task *task = NULL;
+    lw__brief_lock(&index->mu);
+    for (int i = 0; i < LOOK_MAX; i++) {
+        task = lw__ids_find_from(&index->ids, *after + 1);
+        if (!task)
+            break;
+        *after = task->id;
+        bring_one_forward(index, task, now);
+    }
+    lw__brief_unlock(&index->mu);
+    return task != NULL;
+}
+
+bool lw__index_is_quiet(struct lw__store *store, bool is_drained_too) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    bool is_quiet = index->claimed == 0 && index->telling_count == 0
+                    && !(is_drained_too && index->order.ready_count > 0);
+    lw__brief_unlock(&index->mu);
+    return is_quiet;
+}

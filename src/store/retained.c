@@ -1,0 +1,118 @@
+/* Terminal tasks, kept to be looked at: a ring per kind and state, oldest first, because all of a
+ * ring stay for the same time. Letting one go is O(1), and so is looking whether one has to. */
+#include "store/index.h"
+
+#define NEIGHBOUR (8 * 128) /* bytes; a task takes two cache lines */
+#define TRIM_MAX 256        /* tasks that leave in one go, while the mutex is held */
+
+void lw__link_append(struct lw__task_link *head, struct lw__task *task) {
+    struct lw__task_link *link = &task->link, *last = head->previous;
+    link->next = head;
+    link->previous = last;
+    last->next = link;
+    head->previous = link;
+}
+
+void lw__link_remove(struct lw__task *task) {
+    struct lw__task_link *link = &task->link;
+    link->previous->next = link->next;
+    link->next->previous = link->previous;
+    link->next = link->previous = NULL;
+}
+
+static struct lw__task *task_of(struct lw__task_link *link) {
+    return (struct lw__task *)(void *)((char *)link - offsetof(struct lw__task, link));
+}
+
+struct lw__task *lw__link_first(const struct lw__task_link *head) {
+    return head->next == head ? NULL : task_of(head->next);
+}
+
+static struct lw__retained *retained_of(struct lw__index *index, const struct lw__task *task) {
+    lw_state state = lw__task_state(task);
+    return &lw__index_kind_of(index, task)
+                ->retained[state == LW_FINISHED ? LW__RETAINED_FINISHED
+                           : state == LW_FAILED ? LW__RETAINED_FAILED
+                                                : LW__RETAINED_ABORTED];
+}
+
+static uint64_t expiry(const struct lw__retained *retained, const struct lw__task *task) {
+    uint64_t ended = lw__see(&task->due_at), ttl = retained->settings.ttl_ns;
+    return ttl > LW__NEVER - ended ? LW__NEVER : ended + ttl;
+}
+
+/* One that keeps a key for a while longer stays until then. */
+static bool must_stay(const struct lw__task *task, uint64_t now) {
+    return lw__task_flags(task) & LW__TASK_KEYED && task->spec->key_scope == LW_KEY_WINDOW
+           && task->spec->key_until > now;
+}
+
+static void let_go(struct lw__index *index, struct lw__retained *retained, struct lw__task *task,
+                   uint64_t now) {
+    lw__link_remove(task);
+    retained->count--;
+    if (must_stay(task, now)) {
+        lw__task_lock(task);
+        lw__task_flag(task, LW__TASK_LINGERS, 0);
+        lw__task_unlock(task);
+        lw__timer_set(&index->scheduled, &task->timer, task->spec->key_until);
+        lw__index_hasten_locked(index, lw__timer_next_due(&index->scheduled));
+    } else {
+        index->swept++;
+        lw__index_leave_locked(index, task);
+    }
+}
+
+static void set_alarm(struct lw__index *index, struct lw__retained *retained) {
+    struct lw__task *oldest = lw__link_first(&retained->ring);
+    if (!oldest || lw__timer_is_set(&retained->alarm.timer))
+        return;
+    uint64_t due = expiry(retained, oldest);
+    if (due == LW__NEVER)
+        return;
+    lw__timer_set(&index->alarms, &retained->alarm.timer, due);
+    lw__index_hasten_locked(index, lw__timer_next_due(&index->alarms));
+}
+
+/* Tasks are used again in the order in which they leave, so those that leave next are mostly
+ * neighbours in memory; the links would tell for sure, but only one step ahead. */
+static void fetch_ahead(const struct lw__task *task) {
+    const char *neighbour = (const char *)task + NEIGHBOUR;
+    lw__fetch_to_write(neighbour);
+    lw__fetch_to_write(neighbour + 64);
+}
+
+void lw__retained_trim_locked(struct lw__index *index, struct lw__retained *retained,
+                              uint64_t now) {
+    for (int i = 0; i < TRIM_MAX; i++) {
+        struct lw__task *oldest = lw__link_first(&retained->ring);
+        if (!oldest
+            || (retained->count <= retained->settings.max && expiry(retained, oldest) > now))
+            break;
+        fetch_ahead(oldest);
+        let_go(index, retained, oldest, now);
+    }
+    set_alarm(index, retained);
+}
+
+void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    struct lw__retained *retained = retained_of(index, task);
+    lw__link_append(&retained->ring, task);
+    retained->count++;
+    if (retained->count > retained->settings.max || retained->settings.ttl_ns == 0)
+        lw__retained_trim_locked(index, retained, now);
+    else
+        set_alarm(index, retained);
+}
+
+void lw__unretain_locked(struct lw__index *index, struct lw__task *task) {
+    if (lw__task_flags(task) & LW__TASK_LINGERS) {
+        lw__timer_cancel(&index->scheduled, &task->timer);
+        lw__task_lock(task);
+        lw__task_flag(task, 0, LW__TASK_LINGERS);
+        lw__task_unlock(task);
+        return;
+    }
+    lw__link_remove(task);
+    retained_of(index, task)->count--;
+}

@@ -1,0 +1,318 @@
+/* The tasks of a scope, its generations, and the fence between them. */
+#include "store/index.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+/* ---- rings -------------------------------------------------------------------------------- */
+
+static struct lw__member *member_of(struct lw__task_link *link) {
+    return (struct lw__member *)(void *)((char *)link - offsetof(struct lw__member, link));
+}
+
+static struct lw__member *first_of(const struct lw__task_link *ring) {
+    return ring->next == ring ? NULL : member_of(ring->next);
+}
+
+static void append(struct lw__task_link *ring, struct lw__member *member) {
+    struct lw__task_link *link = &member->link;
+    link->next = ring;
+    link->previous = ring->previous;
+    ring->previous->next = link;
+    ring->previous = link;
+}
+
+static void unlink_member(struct lw__member *member) {
+    struct lw__task_link *link = &member->link;
+    link->previous->next = link->next;
+    link->next->previous = link->previous;
+    link->next = link->previous = NULL;
+}
+
+static void tell(struct lw__index *index, const struct lw__scope *scope) {
+    if (index->hooks.scope_changed)
+        index->hooks.scope_changed(index->hooks.user, scope->id);
+}
+
+/* ---- members ------------------------------------------------------------------------------ */
+
+static struct lw__scope *scope_of_put(const struct lw__index *index, const struct lw__put *put) {
+    return put->scope == LW__SCOPE_THIS ? index->scopes.current
+                                        : lw__scope_find_locked(index, put->scope);
+}
+
+int lw__scope_check_locked(const struct lw__index *index, const struct lw__put *put) {
+    const struct lw__scope *scope = scope_of_put(index, put);
+    bool is_this = put->scope == LW__SCOPE_THIS;
+    if (!put->spec || put->is_taken || (is_this && !scope))
+        return LW_EINVAL;
+    if (!scope || scope->is_closed || (!is_this && put->generation != scope->generation))
+        return LW_ELEASE;
+    return scope->task_count < LW__SCOPE_TASKS_MAX ? LW_OK : LW_EFULL;
+}
+
+void lw__scope_count_locked(struct lw__index *index, const struct lw__put *put, int sign) {
+    scope_of_put(index, put)->task_count += sign > 0 ? 1 : UINT32_MAX;
+}
+
+static void add_member(struct lw__scope *scope, struct lw__member *member) {
+    member->is_held = scope->is_moving || scope->open > 0;
+    member->is_unclean = scope->is_unclean;
+    append(&scope->tasks, member);
+}
+
+bool lw__scope_join_locked(struct lw__index *index, struct lw__task *task,
+                           const struct lw__put *put) {
+    struct lw__scope *scope = scope_of_put(index, put);
+    struct lw__member *member = lw__alloc_zero(&index->allocator, sizeof *member);
+    if (!member)
+        return false;
+    member->scope = scope->id;
+    member->generation = scope->generation;
+    member->task = task;
+    add_member(scope, member);
+    task->spec->member = member;
+    return true;
+}
+
+/* Its spec may go on in another task, or be freed: nobody but a reader can have seen it. */
+void lw__scope_withdraw_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__member *member = task->spec->member;
+    unlink_member(member);
+    lw__index_retire_block_locked(index, member, sizeof *member);
+}
+
+int lw__scope_check_rejoin_locked(const struct lw__index *index, const struct lw__task *task) {
+    const struct lw__scope *scope = lw__scope_find_locked(index, task->spec->member->scope);
+    if (!lw__scope_is_present_locked(index, task))
+        return LW_ELEASE;
+    if (scope->open > 0)
+        return LW_PENDING;
+    return scope->task_count < LW__SCOPE_TASKS_MAX ? LW_OK : LW_EFULL;
+}
+
+void lw__scope_rejoin_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__member *member = task->spec->member;
+    struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
+    add_member(scope, member);
+    scope->task_count++;
+}
+
+bool lw__scope_is_present_locked(const struct lw__index *index, const struct lw__task *task) {
+    const struct lw__member *member = task->spec->member;
+    const struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
+    return scope && !scope->is_closed && scope->generation == member->generation;
+}
+
+void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *task) {
+    const struct lw__member *member = task->spec->member;
+    struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
+    if (member->generation == scope->generation)
+        scope->has_lost = true;
+    else
+        scope->is_unclean = true;
+}
+
+/* ---- the fence ---------------------------------------------------------------------------- */
+
+/* Releases what it has held; those that wait for another task, too, stay. */
+static void open_fence(struct lw__index *index, struct lw__scope *scope, uint64_t now) {
+    for (struct lw__task_link *link = scope->tasks.next; link != &scope->tasks; link = link->next) {
+        struct lw__member *member = member_of(link);
+        if (!member->is_held)
+            continue;
+        member->is_held = false;
+        member->is_unclean = scope->is_unclean;
+        if (member->task->spec->after_left == 0)
+            lw__index_release_locked(index, member->task, now);
+    }
+}
+
+static void remove_if_over(struct lw__index *index, struct lw__scope *scope) {
+    if (scope->is_closed && !first_of(&scope->tasks) && !first_of(&scope->old))
+        lw__scope_remove_locked(index, scope);
+}
+
+static void shut_member(struct lw__index *index, struct lw__scope *scope, struct lw__member *member,
+                        uint64_t now) {
+    member->is_open = false;
+    if (--scope->open > 0)
+        return;
+    open_fence(index, scope, now);
+    tell(index, scope);
+}
+
+void lw__scope_leave_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    struct lw__member *member = task->spec->member;
+    struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
+    unlink_member(member);
+    member->is_held = false;
+    if (member->generation == scope->generation)
+        scope->task_count--;
+    if (member->is_open)
+        shut_member(index, scope, member, now);
+    remove_if_over(index, scope);
+}
+
+/* ---- moving on ---------------------------------------------------------------------------- */
+
+/* Aborts what waits of older generations, and asks what runs to give up. Aborting one can end or
+ * release others of the scope: each turn takes the first that is left. */
+static void leave_behind(struct lw__index *index, struct lw__scope *scope, uint64_t now) {
+    struct lw__member *member;
+    while ((member = first_of(&scope->tasks)) && member->generation != scope->generation) {
+        unlink_member(member);
+        append(&scope->old, member);
+        if (lw__index_abort_locked(index, member->task, now, "its scope has moved on"))
+            continue;
+        member->is_open = lw__task_state(member->task) == LW_STARTED;
+        scope->open += member->is_open;
+    }
+}
+
+/* An operator says that what still runs need not be waited for. */
+static void force_fence(struct lw__index *index, struct lw__scope *scope, uint64_t now) {
+    if (scope->open == 0)
+        return;
+    for (struct lw__task_link *link = scope->old.next; link != &scope->old; link = link->next)
+        member_of(link)->is_open = false;
+    scope->open = 0;
+    scope->is_unclean = true;
+    open_fence(index, scope, now);
+}
+
+/* ---- changes ------------------------------------------------------------------------------ */
+
+static bool is_move(const struct lw__scope_change *change) {
+    return change->action == LW__SCOPE_MOVE || change->action == LW__SCOPE_CLOSE;
+}
+
+static int copy_bytes(struct lw__index *index, const struct lw__scope_change *change,
+                      lw_bytes *copy) {
+    *copy = (lw_bytes){NULL, 0};
+    if (!change->has_bytes || change->bytes.size == 0)
+        return LW_OK;
+    if (change->bytes.size > LW__SCOPE_BYTES_MAX)
+        return LW_EINVAL;
+    void *block = lw__alloc(&index->allocator, change->bytes.size);
+    if (!block)
+        return LW_ENOMEM;
+    memcpy(block, change->bytes.data, change->bytes.size);
+    *copy = (lw_bytes){block, change->bytes.size};
+    return LW_OK;
+}
+
+/* From here on what is put is of the new generation. */
+static void begin_generation(struct lw__index *index, struct lw__scope *scope) {
+    scope->is_moving = first_of(&scope->tasks) || first_of(&scope->old);
+    scope->is_closed = false;
+    scope->generation = ++index->scopes.last_generation;
+    scope->task_count = 0;
+}
+
+int lw__scope_prepare_locked(struct lw__index *index, struct lw__scope *scope,
+                             struct lw__scope_change *change, struct lw__scope_plan *plan) {
+    lw_bytes bytes = {NULL, 0};
+    int rc = LW_OK;
+    if (change && change->version != 0 && change->version != scope->version)
+        return LW_ECHANGED;
+    if (change)
+        rc = copy_bytes(index, change, &bytes);
+    if (rc < 0)
+        return rc;
+    *plan = (struct lw__scope_plan){.scope = scope,
+                                    .change = change,
+                                    .bytes = bytes,
+                                    .generation = scope->generation,
+                                    .task_count = scope->task_count,
+                                    .was_closed = scope->is_closed};
+    if (change && is_move(change))
+        begin_generation(index, scope);
+    index->scopes.current = change && change->action == LW__SCOPE_CLOSE ? NULL : scope;
+    return LW_OK;
+}
+
+void lw__scope_cancel_locked(struct lw__index *index, struct lw__scope_plan *plan) {
+    struct lw__scope *scope = plan->scope;
+    if (!scope)
+        return;
+    index->scopes.current = NULL;
+    if (plan->bytes.data)
+        lw__free(&index->allocator, (void *)plan->bytes.data, plan->bytes.size);
+    scope->is_moving = false;
+    scope->is_closed = plan->was_closed;
+    scope->generation = plan->generation;
+    scope->task_count = plan->task_count;
+}
+
+static void take_bytes(struct lw__index *index, struct lw__scope *scope, lw_bytes bytes) {
+    if (scope->bytes.data)
+        lw__free(&index->allocator, (void *)scope->bytes.data, scope->bytes.size);
+    scope->bytes = bytes;
+}
+
+/* A generation is unclean if an attempt of the one before was lost; or of one before that, if
+ * the fence has not opened since, or was forced and what it waited for still runs. */
+static void move(struct lw__index *index, struct lw__scope *scope, uint64_t now) {
+    scope->is_unclean = scope->has_lost || (scope->is_unclean && first_of(&scope->old));
+    scope->has_lost = false;
+    leave_behind(index, scope, now);
+    scope->is_moving = false;
+    if (scope->open == 0)
+        open_fence(index, scope, now);
+}
+
+void lw__scope_commit_locked(struct lw__index *index, struct lw__scope_plan *plan, uint64_t now) {
+    struct lw__scope *scope = plan->scope;
+    struct lw__scope_change *change = plan->change;
+    if (!scope)
+        return;
+    index->scopes.current = NULL;
+    if (!change)
+        return;
+    if (change->has_bytes)
+        take_bytes(index, scope, plan->bytes);
+    scope->version++;
+    if (is_move(change))
+        move(index, scope, now);
+    else if (change->action == LW__SCOPE_FORCE)
+        force_fence(index, scope, now);
+    scope->is_closed = change->action == LW__SCOPE_CLOSE;
+    change->new_generation = scope->generation;
+    change->new_version = scope->version;
+    tell(index, scope);
+    remove_if_over(index, scope);
+}
+
+static int change_locked(struct lw__index *index, uint64_t now, struct lw__scope *scope,
+                         struct lw__scope_change *change, struct lw__put *puts, size_t count) {
+    struct lw__scope_plan plan = {.scope = NULL};
+    int rc = lw__scope_prepare_locked(index, scope, change, &plan);
+    if (rc == LW_OK)
+        rc = lw__index_put_locked(index, now, puts, count);
+    if (rc < 0)
+        lw__scope_cancel_locked(index, &plan);
+    else
+        lw__scope_commit_locked(index, &plan, now);
+    return rc;
+}
+
+int lw__index_scope_change(struct lw__store *store, uint64_t now, uint64_t id, uint64_t generation,
+                           struct lw__scope_change *change, struct lw__put *puts, size_t count) {
+    struct lw__index *index = store->index;
+    int rc;
+    lw__brief_lock(&index->mu);
+    struct lw__scope *scope = lw__scope_find_locked(index, id);
+    if (!scope || scope->is_closed)
+        rc = LW_ENOTFOUND;
+    else if (generation != 0 && generation != scope->generation)
+        rc = LW_ELEASE;
+    else if (count > 0 && index->restraints & LW__STORE_NO_PUT)
+        rc = LW_ESTOPPING;
+    else
+        rc = change_locked(index, now, scope, change, puts, count);
+    lw__grace_collect(&index->grace);
+    lw__brief_unlock(&index->mu);
+    return rc;
+}

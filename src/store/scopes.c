@@ -1,0 +1,183 @@
+/* The table of scopes: by id and by name. Both are made of what finds tasks, for which a pointer
+ * is a pointer. */
+#include "store/index.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+static struct lw__scope *as_scope(struct lw__task *entry) {
+    return (struct lw__scope *)(void *)entry;
+}
+
+static struct lw__task *as_entry(struct lw__scope *scope) {
+    return (struct lw__task *)(void *)scope;
+}
+
+static bool has_name(const struct lw__task *entry, uint32_t kind, const char *name, size_t size) {
+    const struct lw__scope *scope = (const struct lw__scope *)(const void *)entry;
+    (void)kind;
+    return scope->name_size == size && memcmp(scope->name, name, size) == 0;
+}
+
+static void free_node(void *user, void *node, uintptr_t detail) {
+    struct lw__scopes *scopes = user;
+    (void)detail;
+    lw__ids_free_node(&scopes->ids, node);
+}
+
+void lw__scopes_init(struct lw__index *index) {
+    struct lw__scopes *scopes = &index->scopes;
+    lw__grace_init(&scopes->grace, &index->allocator, free_node, scopes);
+    lw__ids_init(&scopes->ids, &index->allocator, &scopes->grace);
+    lw__keys_init(&scopes->names, &index->allocator, index->options.secret, has_name);
+}
+
+/* ---- one scope ---------------------------------------------------------------------------- */
+
+static void free_scope(struct lw__index *index, struct lw__scope *scope) {
+    if (scope->bytes.data)
+        lw__free(&index->allocator, (void *)scope->bytes.data, scope->bytes.size);
+    lw__free(&index->allocator, scope, sizeof *scope + scope->name_size + 1);
+}
+
+static int make_scope(struct lw__index *index, const char *name, size_t name_size,
+                      struct lw__scope **out) {
+    struct lw__scopes *scopes = &index->scopes;
+    if (scopes->count == LW__SCOPES_MAX)
+        return LW_EFULL;
+    struct lw__scope *scope = lw__alloc_zero(&index->allocator, sizeof *scope + name_size + 1);
+    if (!scope)
+        return LW_ENOMEM;
+    memcpy(scope->name, name, name_size);
+    scope->name_size = name_size;
+    scope->id = scopes->last_id + 1;
+    lw__ring_init_links(&scope->tasks);
+    lw__ring_init_links(&scope->old);
+    if (!lw__keys_reserve(&scopes->names, 1)
+        || !lw__ids_insert(&scopes->ids, scope->id, as_entry(scope))) {
+        free_scope(index, scope);
+        return LW_ENOMEM;
+    }
+    lw__keys_set(&scopes->names, 0, name, name_size, as_entry(scope));
+    scopes->last_id++;
+    scopes->count++;
+    *out = scope;
+    return LW_OK;
+}
+
+void lw__scope_remove_locked(struct lw__index *index, struct lw__scope *scope) {
+    struct lw__scopes *scopes = &index->scopes;
+    lw__keys_remove(&scopes->names, 0, scope->name, scope->name_size, as_entry(scope));
+    lw__ids_remove(&scopes->ids, scope->id);
+    lw__grace_collect(&scopes->grace);
+    scopes->count--;
+    free_scope(index, scope);
+}
+
+void lw__scopes_free(struct lw__index *index) {
+    struct lw__scopes *scopes = &index->scopes;
+    struct lw__task *entry;
+    while ((entry = lw__ids_find_from(&scopes->ids, 1)) != NULL)
+        lw__scope_remove_locked(index, as_scope(entry));
+    lw__grace_free(&scopes->grace);
+    lw__ids_free(&scopes->ids);
+    lw__keys_free(&scopes->names);
+}
+
+struct lw__scope *lw__scope_find_locked(const struct lw__index *index, uint64_t id) {
+    return as_scope(lw__ids_find(&index->scopes.ids, id));
+}
+
+/* ---- looking ------------------------------------------------------------------------------ */
+
+static void copy_scope(const struct lw__scope *scope, struct lw__scope_copy *copy) {
+    size_t size = scope->bytes.size < copy->capacity ? scope->bytes.size : copy->capacity;
+    copy->id = scope->id;
+    copy->generation = scope->generation;
+    copy->version = scope->version;
+    copy->task_count = scope->task_count;
+    copy->open = scope->open;
+    copy->is_unclean = scope->is_unclean;
+    copy->size = scope->bytes.size;
+    if (size > 0)
+        memcpy(copy->bytes, scope->bytes.data, size);
+    memcpy(copy->name, scope->name, scope->name_size + 1);
+}
+
+int lw__index_scope_find(struct lw__store *store, const char *name, struct lw__scope_copy *copy) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    struct lw__scope *scope = as_scope(lw__keys_find(&index->scopes.names, 0, name, strlen(name)));
+    bool is_there = scope && !scope->is_closed;
+    if (is_there)
+        copy_scope(scope, copy);
+    lw__brief_unlock(&index->mu);
+    return is_there ? LW_OK : LW_ENOTFOUND;
+}
+
+int lw__index_scope_next(struct lw__store *store, uint64_t after, struct lw__scope_copy *copy) {
+    struct lw__index *index = store->index;
+    struct lw__scope *scope = NULL;
+    lw__brief_lock(&index->mu);
+    if (after < UINT64_MAX)
+        scope = as_scope(lw__ids_find_from(&index->scopes.ids, after + 1));
+    while (scope && scope->is_closed)
+        scope = as_scope(lw__ids_find_from(&index->scopes.ids, scope->id + 1));
+    if (scope)
+        copy_scope(scope, copy);
+    lw__brief_unlock(&index->mu);
+    return scope ? LW_OK : LW_ENOTFOUND;
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+/* A first generation is a move from nothing. One that was closed and has tasks that have not ended
+ * lives on, and its fence with it. */
+static int open_scope(struct lw__index *index, uint64_t now, struct lw__scope *scope,
+                      lw_bytes bytes, struct lw__put *puts, size_t count) {
+    struct lw__scope_change change = {.action = LW__SCOPE_MOVE, .has_bytes = true, .bytes = bytes};
+    struct lw__scope_plan plan = {.scope = NULL};
+    int rc = lw__scope_prepare_locked(index, scope, &change, &plan);
+    if (rc == LW_OK)
+        rc = lw__index_put_locked(index, now, puts, count);
+    if (rc < 0)
+        lw__scope_cancel_locked(index, &plan);
+    else
+        lw__scope_commit_locked(index, &plan, now);
+    return rc;
+}
+
+static int open_locked(struct lw__index *index, uint64_t now, const char *name, lw_bytes bytes,
+                       struct lw__put *puts, size_t count, struct lw__scope_copy *copy) {
+    size_t name_size = strlen(name);
+    struct lw__scope *scope = as_scope(lw__keys_find(&index->scopes.names, 0, name, name_size));
+    bool is_new = !scope;
+    int rc = is_new ? make_scope(index, name, name_size, &scope) : LW_OK;
+    if (rc < 0)
+        return rc;
+    if (is_new || scope->is_closed)
+        rc = open_scope(index, now, scope, bytes, puts, count);
+    else
+        rc = LW_EXISTS;
+    if (rc >= 0 && copy)
+        copy_scope(scope, copy);
+    if (rc < 0 && is_new)
+        lw__scope_remove_locked(index, scope);
+    return rc;
+}
+
+int lw__index_scope_open(struct lw__store *store, uint64_t now, const char *name, lw_bytes bytes,
+                         struct lw__put *puts, size_t count, struct lw__scope_copy *copy) {
+    struct lw__index *index = store->index;
+    size_t name_size = strnlen(name, LW__SCOPE_NAME_MAX + 1);
+    if (name_size == 0 || name_size > LW__SCOPE_NAME_MAX || bytes.size > LW__SCOPE_BYTES_MAX)
+        return LW_EINVAL;
+    lw__brief_lock(&index->mu);
+    int rc = index->restraints & LW__STORE_NO_PUT
+                 ? LW_ESTOPPING
+                 : open_locked(index, now, name, bytes, puts, count, copy);
+    lw__grace_collect(&index->grace);
+    lw__brief_unlock(&index->mu);
+    return rc;
+}

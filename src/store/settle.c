@@ -1,0 +1,224 @@
+/* What became of attempts: outcome, result, error and successors of each in one step. */
+#include "store/index.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+/* ---- the parts of one settlement ---------------------------------------------------------- */
+
+static int put_successors(struct lw__index *index, struct lw__settlement *s, uint64_t now) {
+    if (s->successor_count == 0)
+        return LW_OK;
+    return lw__index_put_locked(index, now, s->successors, s->successor_count);
+}
+
+/* From here on LW__SCOPE_THIS is the scope of the task. */
+static int prepare_scope(struct lw__index *index, const struct lw__settlement *s,
+                         struct lw__scope_plan *plan) {
+    if (!(lw__task_flags(s->task) & LW__TASK_SCOPED))
+        return s->scope ? LW_EINVAL : LW_OK;
+    struct lw__scope *scope = lw__scope_find_locked(index, s->task->spec->member->scope);
+    return lw__scope_prepare_locked(index, scope, s->scope, plan);
+}
+
+/* The result has to be there before anybody can see that the task is finished. */
+static int make_result(struct lw__index *index, const struct lw__settlement *s,
+                       struct lw__output **output) {
+    *output = NULL;
+    if (!s->has_result)
+        return LW_OK;
+    *output = lw__output_make(&index->allocator, lw__see(&s->task->output), NULL, true, s->result);
+    return *output ? LW_OK : LW_ENOMEM;
+}
+
+/* NULL: there is none, or no memory for it: it is told without its last words. */
+static struct lw__errors *make_errors(struct lw__index *index, const struct lw__settlement *s,
+                                      uint64_t now) {
+    struct lw__task *task = s->task;
+    if (!s->text)
+        return NULL;
+    return lw__errors_add(&index->allocator, lw__see(&task->errors), now, lw__see(&task->attempts),
+                          (uint32_t)s->fault, s->text);
+}
+
+/* Stays at the most there is instead of beginning anew. */
+static void add_one(_Atomic uint16_t *count) {
+    uint16_t seen = lw__see(count);
+    if (seen < UINT16_MAX)
+        lw__put(count, (uint16_t)(seen + 1));
+}
+
+static void count_attempt(struct lw__kind *kind, struct lw__task *task,
+                          const struct lw__settlement *s) {
+    if (s->is_uncounted)
+        lw__put(&task->attempts, lw__see(&task->attempts) - 1);
+    if (s->is_snooze) {
+        add_one(&task->snoozes);
+        kind->snoozed++;
+    }
+    if (s->fault >= LW_FAULT_TIMEOUT) {
+        add_one(&task->crashes);
+        kind->crashed++;
+    }
+    if (s->verdict == LW__VERDICT_POSTPONE && !s->is_uncounted)
+        kind->retried++;
+}
+
+/* ---- moving on ---------------------------------------------------------------------------- */
+
+static enum lw__task_event event_of(const struct lw__settlement *s, uint64_t now) {
+    switch (s->verdict) {
+    case LW__VERDICT_FINISH: return LW__EVENT_FINISH;
+    case LW__VERDICT_FAIL: return LW__EVENT_FAIL;
+    case LW__VERDICT_ABORT: return LW__EVENT_ABORT;
+    case LW__VERDICT_POSTPONE: return s->due > now ? LW__EVENT_POSTPONE : LW__EVENT_GIVE_BACK;
+    case LW__VERDICT_GIVE_BACK: break;
+    }
+    return LW__EVENT_GIVE_BACK;
+}
+
+/* One step for readers: who sees the new state sees what led to it, and the other way round. */
+static void move(struct lw__index *index, const struct lw__settlement *s, enum lw__task_event event,
+                 struct lw__output *output, struct lw__errors *errors, uint64_t now) {
+    struct lw__task *task = s->task;
+    bool is_end = event != LW__EVENT_POSTPONE && event != LW__EVENT_GIVE_BACK;
+    bool is_spent = is_end && (s->is_spent || event == LW__EVENT_FINISH);
+    lw__task_lock(task);
+    if (output)
+        lw__put(&task->output, output);
+    if (errors)
+        lw__put(&task->errors, errors);
+    count_attempt(lw__index_kind_of(index, task), task, s);
+    /* At once, too: it comes after those that are due already. */
+    if (s->verdict == LW__VERDICT_POSTPONE)
+        lw__put(&task->due_at, s->due > now ? s->due : now);
+    lw__task_flag(task, is_spent ? LW__TASK_SPENT : 0,
+                  LW__TASK_CANCELLING | LW__TASK_STUCK | (is_end ? 0 : LW__TASK_WALL));
+    lw__index_move_locked(index, task, event, now);
+    lw__task_unlock(task);
+}
+
+/* The alarm may have rung while it ran. */
+static void watch_limit(struct lw__index *index, struct lw__task *task) {
+    if (!(lw__task_flags(task) & LW__TASK_LIMITED) || task->spec->finish_by == LW__NEVER
+        || lw__timer_is_set(&task->spec->limit.timer))
+        return;
+    lw__timer_set(&index->alarms, &task->spec->limit.timer, task->spec->finish_by);
+    lw__index_hasten_locked(index, lw__timer_next_due(&index->alarms));
+}
+
+/* What follows from the move. */
+static void follow(struct lw__index *index, const struct lw__settlement *s,
+                   enum lw__task_event event, uint64_t now) {
+    struct lw__task *task = s->task;
+    if (event == LW__EVENT_POSTPONE || event == LW__EVENT_GIVE_BACK)
+        watch_limit(index, task);
+    if (index->journal && (event == LW__EVENT_POSTPONE || event == LW__EVENT_GIVE_BACK))
+        lw__journal_note(index->journal, LW__JOURNAL_CHANGE, task);
+    if (event == LW__EVENT_POSTPONE) {
+        lw__index_place_scheduled_locked(index, task, s->due);
+    } else if (event == LW__EVENT_GIVE_BACK) {
+        memset(&task->place, 0, sizeof task->place);
+        lw__index_line_up_locked(index, task);
+    } else {
+        lw__index_end_locked(index, task, now);
+    }
+}
+
+static int apply(struct lw__index *index, struct lw__settlement *s, uint64_t now) {
+    struct lw__task *task = s->task;
+    struct lw__output *output, *old_output = lw__see(&task->output);
+    struct lw__errors *old_errors = lw__see(&task->errors);
+    struct lw__scope_plan plan = {.scope = NULL};
+    int rc = make_result(index, s, &output);
+    if (rc == LW_OK)
+        rc = prepare_scope(index, s, &plan);
+    if (rc == LW_OK)
+        rc = put_successors(index, s, now);
+    if (rc < 0) {
+        lw__scope_cancel_locked(index, &plan);
+        if (output)
+            lw__free(&index->allocator, output, output->size);
+        return rc;
+    }
+    struct lw__errors *errors = make_errors(index, s, now);
+    enum lw__task_event event = event_of(s, now);
+    move(index, s, event, output, errors, now);
+    /* Not under the task's lock: retiring may wait for readers, and they wait for that lock. */
+    if (output && old_output)
+        lw__index_retire_block_locked(index, old_output, old_output->size);
+    if (errors && old_errors)
+        lw__index_retire_block_locked(index, old_errors, old_errors->size);
+    follow(index, s, event, now);
+    lw__scope_commit_locked(index, &plan, now);
+    return LW_OK;
+}
+
+/* The scope has moved on: nothing of the attempt is applied but that it has ended. */
+static int settle_stale(struct lw__index *index, const struct lw__settlement *s, uint64_t now) {
+    struct lw__settlement end = {.task = s->task,
+                                 .token = s->token,
+                                 .verdict = LW__VERDICT_ABORT,
+                                 .is_spent = s->is_spent || s->verdict == LW__VERDICT_FINISH,
+                                 .text = "its scope has moved on"};
+    apply(index, &end, now); /* there is nothing in it that could fail */
+    return LW_ELEASE;
+}
+
+static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_t now) {
+    struct lw__task *task = s->task;
+    struct lw__kind *kind = lw__index_kind_of(index, task);
+    if (lw__task_state(task) != LW_STARTED || lw__see(&task->token) != s->token)
+        return LW_ELEASE;
+    bool is_scoped = lw__task_flags(task) & LW__TASK_SCOPED;
+    if (is_scoped && s->fault == LW_FAULT_CRASH)
+        lw__scope_note_lost_locked(index, task);
+    bool is_stale = is_scoped && !lw__scope_is_present_locked(index, task);
+    int rc = is_stale ? settle_stale(index, s, now) : apply(index, s, now);
+    if (rc == LW_OK || is_stale)
+        lw__index_disclaim_locked(index, kind, 1);
+    return rc;
+}
+
+void lw__index_settle_locked(struct lw__index *index, uint64_t now,
+                             struct lw__settlement *settlements, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        settlements[i].status = settle_one(index, &settlements[i], now);
+    lw__grace_collect(&index->grace);
+}
+
+void lw__index_settle(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,
+                      size_t count) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    lw__index_settle_locked(index, now, settlements, count);
+    lw__brief_unlock(&index->mu);
+}
+
+/* ---- publish ------------------------------------------------------------------------------ */
+
+int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t token,
+                      const struct lw__publication *publication) {
+    struct lw__index *index = store->index;
+    int rc = LW_ELEASE;
+    lw__brief_lock(&index->mu);
+    bool is_present = lw__task_state(task) == LW_STARTED && lw__see(&task->token) == token;
+    if (is_present && lw__task_flags(task) & LW__TASK_SCOPED)
+        is_present = lw__scope_is_present_locked(index, task);
+    if (is_present) {
+        struct lw__output *old = lw__see(&task->output);
+        struct lw__output *output =
+            lw__output_make(&index->allocator, old, publication, false, (lw_bytes){NULL, 0});
+        rc = output ? LW_OK : LW_ENOMEM;
+        if (output) {
+            lw__task_lock(task);
+            lw__put(&task->output, output);
+            lw__task_unlock(task);
+            lw__index_retire_block_locked(index, old, old ? old->size : 0);
+            lw__grace_collect(&index->grace);
+        }
+    }
+    lw__brief_unlock(&index->mu);
+    return rc;
+}

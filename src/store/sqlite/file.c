@@ -1,0 +1,131 @@
+/* Opens and closes the file of an SQLite store. */
+#include "store/sqlite/file.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "store/sqlite/file_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const texts[] = {
+#define TEXT(constant, file) [LW__SQL_##constant] = lw__sql_##file,
+    LW__SQL_MAP(TEXT)
+#undef TEXT
+};
+
+static int make_file(struct lw__sqlite_file **file, const char *path, enum lw__sqlite_mode mode,
+                     const lw_allocator *allocator, lw_error *err) {
+    size_t length = strlen(path), size = sizeof **file + length + 1;
+    *file = lw__alloc_zero(allocator, size);
+    if (*file == NULL)
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory to open the store");
+    (*file)->allocator = allocator;
+    (*file)->mode = mode;
+    (*file)->owner = -1;
+    (*file)->size = size;
+    memcpy((*file)->path, path, length);
+    return LW_OK;
+}
+
+/* SQLite would quietly open a file that it may not write to as read-only. */
+static int refuse_readonly(const char *path, lw_error *err) {
+    int error = faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0 ? errno : EROFS;
+    return lw__error_set(err, LW_ESYSTEM, error, "the store is read-only (%s): %s",
+                         strerrordesc_np(error), path);
+}
+
+static int connect_db(struct lw__sqlite_file *file, lw_error *err) {
+    bool is_reader = file->mode == LW__SQLITE_READER;
+    int flags = is_reader ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    if (is_reader && access(file->path, F_OK) != 0 && errno == ENOENT)
+        return lw__error_set(err, LW_ENOTFOUND, 0, "there is no store yet: %s", file->path);
+    int code = sqlite3_open_v2(file->path, &file->db,
+                               flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+    if (code != SQLITE_OK)
+        return lw__sqlite_explain(file->db, file->db ? sqlite3_extended_errcode(file->db) : code,
+                                  "open the store", err);
+    sqlite3_extended_result_codes(file->db, 1);
+    sqlite3_busy_timeout(file->db, LW__SQLITE_BUSY_MS);
+    if (!is_reader && sqlite3_db_readonly(file->db, "main") == 1)
+        return refuse_readonly(file->path, err);
+    return LW_OK;
+}
+
+static int configure(struct lw__sqlite_file *file, lw_error *err) {
+    int code = sqlite3_exec(file->db, lw__sql_configure, NULL, NULL, NULL);
+    return lw__sqlite_explain(file->db, code, "set up the store", err);
+}
+
+static int prepare(struct lw__sqlite_file *file, lw_error *err) {
+    for (int i = 0; i < LW__SQL_COUNT; i++) {
+        int code = sqlite3_prepare_v3(file->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                      &file->statements[i], NULL);
+        if (code == SQLITE_ERROR) /* no such table, no such column */
+            return lw__error_set(err, LW_ECORRUPT, code,
+                                 "the file is damaged: its tables are not those of version %d: %s",
+                                 LW__SQLITE_VERSION, sqlite3_errmsg(file->db));
+        if (code != SQLITE_OK)
+            return lw__sqlite_explain(file->db, code, "read the tables of the store", err);
+    }
+    return LW_OK;
+}
+
+static int probe(struct lw__sqlite_file *file, lw_error *err) {
+    int code = sqlite3_step(file->statements[LW__SQL_PROBE]);
+    int rc = lw__sqlite_explain(file->db, code, "read the tables of the store", err);
+    sqlite3_reset(file->statements[LW__SQL_PROBE]);
+    return rc;
+}
+
+int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw__sqlite_mode mode,
+                         const lw_allocator *allocator, lw_error *err) {
+    char resolved[PATH_MAX];
+    struct lw__sqlite_file *file = NULL;
+
+    *out = NULL;
+    int rc = lw__sqlite_path_resolve(path, resolved, err);
+    if (rc == LW_OK)
+        rc = make_file(&file, resolved, mode, allocator, err);
+    if (rc == LW_OK && mode == LW__SQLITE_OWNER)
+        rc = lw__sqlite_owner_take(file->path, &file->owner, err);
+    if (rc == LW_OK)
+        rc = connect_db(file, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_schema_apply(&lw__sqlite_schema, file->db, mode, file->path, err);
+    if (rc == LW_OK)
+        rc = configure(file, err);
+    if (rc == LW_OK)
+        rc = prepare(file, err);
+    if (rc == LW_OK)
+        rc = probe(file, err);
+    if (rc != LW_OK) {
+        lw__sqlite_file_close(file);
+        return rc;
+    }
+    *out = file;
+    return LW_OK;
+}
+
+void lw__sqlite_file_close(struct lw__sqlite_file *file) {
+    if (file == NULL)
+        return;
+    for (int i = 0; i < LW__SQL_COUNT; i++)
+        sqlite3_finalize(file->statements[i]);
+    int code = sqlite3_close(file->db);
+    assert(code == SQLITE_OK); /* otherwise something of it is still in use */
+    lw__sqlite_owner_release(file->owner);
+    lw__free(file->allocator, file, file->size);
+}
+
+int lw__sqlite_file_run(struct lw__sqlite_file *file, enum lw__sql which, const char *doing,
+                        lw_error *err) {
+    sqlite3_stmt *statement = file->statements[which];
+    int code = sqlite3_step(statement);
+    int rc = lw__sqlite_explain(file->db, code, doing, err);
+    sqlite3_reset(statement);
+    return rc;
+}

@@ -1,0 +1,316 @@
+/* From the file into the index, when a store is opened. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOADING "read the store"
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at) {
+    return atomic_load(&sqlite->index->wall_offset_ms) + (int64_t)(at / LW__NS_PER_MS);
+}
+
+/* What lies before the clock's beginning is its beginning. */
+uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms) {
+    int64_t ms = wall_ms - atomic_load(&sqlite->index->wall_offset_ms);
+    return ms > 0 ? (uint64_t)ms * LW__NS_PER_MS : 1;
+}
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+/* The columns that both scans have, by name: their numbers differ. */
+struct columns {
+    int key, state, priority, created, due, started, ended, attempts, crashes, snoozes, token;
+    int payload, value, result, errors, errors_dropped, run_at, start_by, finish_by, key_scope;
+    int key_until, after_ids, after_policy, is_reserved;
+    int done, total, text, partial;
+};
+
+static const struct columns task_columns = {
+    .key = 3,
+    .state = 4,
+    .priority = 5,
+    .created = 6,
+    .due = 7,
+    .started = 8,
+    .ended = -1,
+    .attempts = 9,
+    .crashes = 10,
+    .snoozes = 11,
+    .token = 12,
+    .payload = 13,
+    .value = 14,
+    .result = -1,
+    .errors = 15,
+    .errors_dropped = 16,
+    .done = 17,
+    .total = 18,
+    .text = 19,
+    .partial = 20,
+    .run_at = 21,
+    .start_by = 22,
+    .finish_by = 23,
+    .key_scope = 24,
+    .key_until = 25,
+    .after_ids = 26,
+    .after_policy = 27,
+    .is_reserved = 31,
+};
+
+static const struct columns history_columns = {
+    .key = 3,
+    .state = 4,
+    .priority = 5,
+    .created = 6,
+    .due = 7,
+    .started = 8,
+    .ended = 9,
+    .attempts = 10,
+    .crashes = 11,
+    .snoozes = 12,
+    .token = 13,
+    .payload = 14,
+    .value = 15,
+    .result = 16,
+    .errors = 17,
+    .errors_dropped = 18,
+    .done = 19,
+    .total = 20,
+    .text = 21,
+    .partial = 22,
+    .run_at = 23,
+    .start_by = -1,
+    .finish_by = -1,
+    .key_scope = 24,
+    .key_until = 25,
+    .after_ids = 26,
+    .after_policy = 27,
+    .is_reserved = 31,
+};
+
+struct loader {
+    struct lw__sqlite *sqlite;
+    sqlite3_stmt *row;
+    const struct columns *at;
+    uint64_t now;
+};
+
+static bool has(const struct loader *l, int column) {
+    return column >= 0 && sqlite3_column_type(l->row, column) != SQLITE_NULL;
+}
+
+static uint64_t time_at(const struct loader *l, int column, uint64_t none) {
+    return has(l, column) ? lw__sqlite_clock_ns(l->sqlite, sqlite3_column_int64(l->row, column))
+                          : none;
+}
+
+static lw_bytes bytes_at(const struct loader *l, int column) {
+    if (!has(l, column))
+        return (lw_bytes){NULL, 0};
+    return (lw_bytes){sqlite3_column_blob(l->row, column),
+                      (size_t)sqlite3_column_bytes(l->row, column)};
+}
+
+static const char *text_at(const struct loader *l, int column) {
+    return has(l, column) ? (const char *)sqlite3_column_text(l->row, column) : NULL;
+}
+
+static lw_state state_named(const char *name) {
+    for (int state = LW_CREATED; state <= LW_ABORTED; state++) {
+        if (strcmp(lw_state_name((lw_state)state), name) == 0)
+            return (lw_state)state;
+    }
+    return LW_ENQUEUED;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------- */
+
+static lw_key_scope scope_named(const char *name) {
+    return !name                           ? LW_KEY_UNFINISHED
+           : strcmp(name, "retained") == 0 ? LW_KEY_RETAINED
+           : strcmp(name, "window") == 0   ? LW_KEY_WINDOW
+                                           : LW_KEY_UNFINISHED;
+}
+
+/* The ids of a JSON array of numbers, which this library has written. */
+static uint32_t parse_ids(const char *json, uint64_t *ids) {
+    uint32_t count = 0;
+    char *end;
+    for (const char *at = json ? json : ""; *at && count < LW_AFTER_MAX; at = end) {
+        while (*at && (*at < '0' || *at > '9'))
+            at++;
+        if (!*at)
+            break;
+        ids[count++] = strtoull(at, &end, 10);
+    }
+    return count;
+}
+
+static void fill_bytes(struct lw__spec *spec, const char *key, lw_bytes value, lw_bytes payload) {
+    char *at = (char *)&spec->after[spec->after_count];
+    if (key)
+        memcpy(at, key, spec->key_size);
+    at[spec->key_size] = 0;
+    if (value.size > 0)
+        memcpy((char *)lw__spec_value(spec), value.data, value.size);
+    at = (char *)lw__spec_payload(spec);
+    if (payload.size > 0)
+        memcpy(at, payload.data, payload.size);
+    at[payload.size] = 0;
+}
+
+/* NULL and *is_lost: no memory. */
+static struct lw__spec *load_spec(const struct loader *l, bool *is_lost) {
+    uint64_t after[LW_AFTER_MAX];
+    uint32_t after_count = parse_ids(text_at(l, l->at->after_ids), after);
+    const char *key = text_at(l, l->at->key), *policy = text_at(l, l->at->after_policy);
+    lw_bytes payload = bytes_at(l, l->at->payload), value = bytes_at(l, l->at->value);
+    if (!key && payload.size == 0 && value.size == 0 && after_count == 0 && !has(l, l->at->run_at)
+        && !has(l, l->at->start_by) && !has(l, l->at->finish_by))
+        return NULL;
+    size_t key_size = key ? strlen(key) : 0;
+    size_t size = lw__spec_size(after_count, key_size, value.size, payload.size);
+    struct lw__spec *spec = lw__alloc_zero(&l->sqlite->allocator, size);
+    *is_lost = !spec;
+    if (!spec)
+        return NULL;
+    spec->size = size;
+    spec->start_by = time_at(l, l->at->start_by, LW__NEVER);
+    spec->finish_by = time_at(l, l->at->finish_by, LW__NEVER);
+    spec->run_at_ms = has(l, l->at->run_at) ? sqlite3_column_int64(l->row, l->at->run_at) : 0;
+    spec->key_scope = scope_named(text_at(l, l->at->key_scope));
+    spec->key_until = time_at(l, l->at->key_until, 0);
+    spec->after_policy = policy && strcmp(policy, "run") == 0 ? LW_AFTER_RUN : LW_AFTER_ABORT;
+    spec->after_count = after_count;
+    spec->key_size = (uint32_t)key_size;
+    spec->value_size = (uint32_t)value.size;
+    spec->payload_size = (uint32_t)payload.size;
+    memcpy(spec->after, after, after_count * sizeof *after);
+    fill_bytes(spec, key, value, payload);
+    return spec;
+}
+
+static struct lw__output *load_output(const struct loader *l, bool *is_lost) {
+    lw_bytes result = bytes_at(l, l->at->result), partial = bytes_at(l, l->at->partial);
+    bool has_result = has(l, l->at->result), has_partial = has(l, l->at->partial);
+    if (!has_result && !has_partial && !has(l, l->at->done))
+        return NULL;
+    struct lw__publication publication = {.has_progress = has(l, l->at->done),
+                                          .has_partial = has_partial,
+                                          .partial = partial,
+                                          .text = text_at(l, l->at->text)};
+    if (publication.has_progress) {
+        publication.done = (uint64_t)sqlite3_column_int64(l->row, l->at->done);
+        publication.total = (uint64_t)sqlite3_column_int64(l->row, l->at->total);
+    }
+    struct lw__output *output =
+        lw__output_make(&l->sqlite->allocator, NULL, &publication, has_result, result);
+    *is_lost = *is_lost || !output;
+    return output;
+}
+
+/* SQLite reads the JSON that it keeps. */
+static struct lw__errors *load_errors(const struct loader *l, bool *is_lost) {
+    static const char sql[] = "SELECT value ->> 'at_ms', value ->> 'attempt', value ->> 'fault',"
+                              " value ->> 'text' FROM json_each(?1)";
+    const char *json = text_at(l, l->at->errors);
+    sqlite3_stmt *s = NULL;
+    struct lw__errors *errors = NULL;
+    if (!json || sqlite3_prepare_v2(l->sqlite->file->db, sql, -1, &s, NULL) != SQLITE_OK)
+        return NULL;
+    sqlite3_bind_text(s, 1, json, -1, SQLITE_STATIC);
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(s, 2);
+        const char *text = (const char *)sqlite3_column_text(s, 3);
+        uint32_t fault = 0;
+        for (uint32_t f = LW_FAULT_ERROR; name && f <= LW_FAULT_CRASH; f++)
+            fault = strcmp(lw_fault_name((lw_fault)f), name) == 0 ? f : fault;
+        struct lw__errors *more =
+            lw__errors_add(&l->sqlite->allocator, errors,
+                           lw__sqlite_clock_ns(l->sqlite, sqlite3_column_int64(s, 0)),
+                           (uint32_t)sqlite3_column_int(s, 1), fault, text ? text : "");
+        *is_lost = *is_lost || !more;
+        if (errors)
+            lw__free(&l->sqlite->allocator, errors, errors->size);
+        errors = more;
+    }
+    sqlite3_finalize(s);
+    if (errors && has(l, l->at->errors_dropped))
+        errors->dropped = (uint32_t)sqlite3_column_int(l->row, l->at->errors_dropped);
+    return errors;
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+static int load_row(const struct loader *l) {
+    struct lw__store *store = &l->sqlite->index->store;
+    bool is_lost = false;
+    struct lw__restored r = {
+        .id = (uint64_t)sqlite3_column_int64(l->row, 0),
+        .state = state_named(text_at(l, l->at->state)),
+        .priority = (uint32_t)sqlite3_column_int64(l->row, l->at->priority),
+        .created_at = time_at(l, l->at->created, 1),
+        .due_at = time_at(l, l->at->due, 1),
+        .started_at = time_at(l, l->at->started, 0),
+        .ended_at = time_at(l, l->at->ended, 1),
+        .attempts = (uint32_t)sqlite3_column_int64(l->row, l->at->attempts),
+        .crashes = (uint16_t)sqlite3_column_int64(l->row, l->at->crashes),
+        .snoozes = (uint16_t)sqlite3_column_int64(l->row, l->at->snoozes),
+        .token = has(l, l->at->token) ? (uint64_t)sqlite3_column_int64(l->row, l->at->token) : 0,
+        .is_reserved = has(l, l->at->is_reserved),
+    };
+    int rc = lw__index_kind(store, text_at(l, 1), &r.kind);
+    if (rc == LW_OK)
+        rc = lw__index_queue(store, text_at(l, 2), &r.queue);
+    if (rc < 0)
+        return rc;
+    r.spec = load_spec(l, &is_lost);
+    r.errors = load_errors(l, &is_lost);
+    r.output = load_output(l, &is_lost);
+    lw__brief_lock(&l->sqlite->index->mu);
+    rc = is_lost ? LW_ENOMEM : lw__index_restore_locked(l->sqlite->index, &r, l->now);
+    lw__brief_unlock(&l->sqlite->index->mu);
+    return rc;
+}
+
+static int load_rows(struct lw__sqlite *sqlite, enum lw__sql which, const struct columns *columns,
+                     lw_error *err) {
+    sqlite3_stmt *row = sqlite->file->statements[which];
+    struct loader l = {
+        .sqlite = sqlite, .row = row, .at = columns, .now = lw__now(sqlite->index->options.clock)};
+    int code, rc = LW_OK;
+    sqlite3_bind_int64(row, 1, 0);
+    while (rc == LW_OK && (code = sqlite3_step(row)) == SQLITE_ROW)
+        rc = load_row(&l);
+    if (rc < 0)
+        lw__error_set(err, rc, 0, "cannot " LOADING ": %s", lw_status_text(rc));
+    else if (code != SQLITE_DONE)
+        rc = lw__sqlite_explain(sqlite->file->db, code, LOADING, err);
+    sqlite3_reset(row);
+    return rc;
+}
+
+static uint64_t get_meta(struct lw__sqlite *sqlite, const char *name) {
+    sqlite3_stmt *s = sqlite->file->statements[LW__SQL_META_GET];
+    sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
+    uint64_t value = sqlite3_step(s) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
+    sqlite3_reset(s);
+    return value;
+}
+
+/* Terminal tasks first: others may come after them. */
+int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
+    struct lw__index *index = sqlite->index;
+    int rc = load_rows(sqlite, LW__SQL_HISTORY_SCAN, &history_columns, err);
+    if (rc == LW_OK)
+        rc = load_rows(sqlite, LW__SQL_TASK_SCAN, &task_columns, err);
+    uint64_t last_id = get_meta(sqlite, "last_id"), last_token = get_meta(sqlite, "last_token");
+    index->last_id = index->last_id > last_id ? index->last_id : last_id;
+    index->last_token = last_token;
+    return rc;
+}

@@ -1,0 +1,1 @@
+DELETE FROM legwork_history WHERE id = ?1;

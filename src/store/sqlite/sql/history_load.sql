@@ -1,0 +1,1 @@
+SELECT payload, value, result FROM legwork_history WHERE id = ?1;

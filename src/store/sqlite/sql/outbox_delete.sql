@@ -1,0 +1,1 @@
+DELETE FROM legwork_outbox WHERE seq = ?1;

@@ -1,0 +1,10 @@
+-- Touches the root of every table and index, so that damage there is found at open.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM legwork_meta LIMIT 1))
+     + (SELECT count(*) FROM (SELECT 1 FROM legwork_task LIMIT 1))
+     + (SELECT count(*) FROM (SELECT 1 FROM legwork_history LIMIT 1))
+     + (SELECT count(*) FROM (SELECT 1 FROM legwork_lease NOT INDEXED LIMIT 1))
+     + (SELECT count(*) FROM (SELECT 1 FROM legwork_lease WHERE token = 0))
+     + (SELECT count(*) FROM (SELECT 1 FROM legwork_scope NOT INDEXED LIMIT 1))
+     + (SELECT count(*) FROM (SELECT 1 FROM legwork_scope WHERE name = ''))
+     + (SELECT count(*) FROM (SELECT 1 FROM legwork_outbox LIMIT 1))
+     + (SELECT count(*) FROM (SELECT 1 FROM sqlite_sequence LIMIT 1));

@@ -1,0 +1,1 @@
+SELECT value FROM legwork_meta WHERE key = 'schema' AND typeof(value) = 'integer';

@@ -1,0 +1,1 @@
+DELETE FROM legwork_scope WHERE id = ?1;

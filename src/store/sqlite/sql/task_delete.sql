@@ -1,0 +1,1 @@
+DELETE FROM legwork_task WHERE id = ?1;

@@ -1,0 +1,279 @@
+/* From the journal to the file. The pump's thread only. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WRITING "write to the store"
+
+static sqlite3_stmt *statement(struct lw__sqlite *sqlite, enum lw__sql which) {
+    return sqlite->file->statements[which];
+}
+
+static int run(struct lw__sqlite *sqlite, enum lw__sql which, lw_error *err) {
+    return lw__sqlite_file_run(sqlite->file, which, WRITING, err);
+}
+
+/* ---- binding ------------------------------------------------------------------------------ */
+
+static void bind_text(sqlite3_stmt *s, int at, const char *text) {
+    if (text)
+        sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, at);
+}
+
+static void bind_blob(sqlite3_stmt *s, int at, const void *data, size_t size) {
+    if (size > 0)
+        sqlite3_bind_blob64(s, at, data, size, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, at);
+}
+
+/* LW__NEVER and 0: none. */
+static void bind_time(struct lw__sqlite *sqlite, sqlite3_stmt *s, int at, uint64_t ns) {
+    if (ns == 0 || ns == LW__NEVER)
+        sqlite3_bind_null(s, at);
+    else
+        sqlite3_bind_int64(s, at, lw__sqlite_wall_ms(sqlite, ns));
+}
+
+static void bind_count(sqlite3_stmt *s, int at, uint64_t value) {
+    if (value > 0)
+        sqlite3_bind_int64(s, at, (int64_t)value);
+    else
+        sqlite3_bind_null(s, at);
+}
+
+/* ---- texts that hold lists ---------------------------------------------------------------- */
+
+/* Errors and dependencies as JSON, in SQLite's own memory, so that it can be bound without a
+ * copy. */
+static char *errors_as_json(struct lw__sqlite *sqlite, const struct lw__errors *errors) {
+    sqlite3_str *json = sqlite3_str_new(NULL);
+    for (uint32_t i = 0; i < errors->count; i++) {
+        const struct lw__fault_entry *entry = &errors->entries[i];
+        const char *text = (const char *)errors + entry->text_at;
+        const char *fault = entry->fault ? lw_fault_name((lw_fault)entry->fault) : "aborted";
+        sqlite3_str_appendf(json, "%s{\"at_ms\":%lld,\"attempt\":%u,\"fault\":\"%s\",\"text\":\"",
+                            i ? "," : "[", (long long)lw__sqlite_wall_ms(sqlite, entry->at),
+                            entry->attempt, fault);
+        for (; *text; text++) {
+            if (*text == '"' || *text == '\\')
+                sqlite3_str_appendchar(json, 1, '\\');
+            if ((unsigned char)*text < 0x20)
+                sqlite3_str_appendf(json, "\\u%04x", (unsigned char)*text);
+            else
+                sqlite3_str_appendchar(json, 1, *text);
+        }
+        sqlite3_str_appendall(json, "\"}");
+    }
+    sqlite3_str_appendall(json, "]");
+    return sqlite3_str_finish(json);
+}
+
+static void bind_errors(struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
+                        const struct lw__errors *errors) {
+    char *json = errors && errors->count > 0 ? errors_as_json(sqlite, errors) : NULL;
+    if (json)
+        sqlite3_bind_text(s, at, json, -1, sqlite3_free);
+    else
+        sqlite3_bind_null(s, at);
+    bind_count(s, at + 1, errors ? errors->dropped : 0);
+}
+
+static void bind_after(sqlite3_stmt *s, int at, const struct lw__spec *spec) {
+    if (!spec || spec->after_count == 0) {
+        sqlite3_bind_null(s, at);
+        sqlite3_bind_null(s, at + 1);
+        return;
+    }
+    sqlite3_str *json = sqlite3_str_new(NULL);
+    for (uint32_t i = 0; i < spec->after_count; i++)
+        sqlite3_str_appendf(json, "%s%llu", i ? "," : "[", (unsigned long long)spec->after[i]);
+    sqlite3_str_appendall(json, "]");
+    sqlite3_bind_text(s, at, sqlite3_str_finish(json), -1, sqlite3_free);
+    bind_text(s, at + 1, spec->after_policy == LW_AFTER_RUN ? "run" : "abort");
+}
+
+/* ---- entries ------------------------------------------------------------------------------ */
+
+static const char *state_to_write(const struct lw__task_view *view, uint64_t now) {
+    if (view->state == LW_STARTED || view->state == LW_ENQUEUED)
+        return "enqueued"; /* what this process runs is runnable again if it dies */
+    if (view->state == LW_CREATED && !view->spec)
+        return view->due_at > now ? "scheduled" : "enqueued"; /* it waits for this very write */
+    return lw_state_name(view->state);
+}
+
+static void bind_key(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw__spec *spec) {
+    static const char *const scopes[] = {NULL, "unfinished", "retained", "window"};
+    bool has_key = spec && spec->key_size > 0;
+    bind_text(s, 10, has_key ? lw__spec_key(spec) : NULL);
+    bind_text(s, 11, has_key ? scopes[spec->key_scope] : NULL);
+    bind_time(sqlite, s, 12, has_key && spec->key_scope == LW_KEY_WINDOW ? spec->key_until : 0);
+}
+
+static int write_put(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_PUT);
+    struct lw__index *index = sqlite->index;
+    struct lw__task_view view;
+    lw__task_view(task, &view);
+    const struct lw__spec *spec = view.spec;
+    sqlite3_bind_int64(s, 1, (int64_t)view.id);
+    bind_text(s, 2, index->kinds[view.kind]->name);
+    bind_text(s, 3, index->queues[view.queue]->name);
+    bind_text(s, 4, state_to_write(&view, lw__now(index->options.clock)));
+    sqlite3_bind_int64(s, 5, view.priority);
+    bind_time(sqlite, s, 6, view.created_at);
+    bind_time(sqlite, s, 7, view.due_at);
+    bind_blob(s, 8, spec ? lw__spec_payload(spec) : NULL, spec ? spec->payload_size : 0);
+    bind_blob(s, 9, spec ? lw__spec_value(spec) : NULL, spec ? spec->value_size : 0);
+    bind_key(sqlite, s, spec);
+    bind_count(s, 13, spec ? (uint64_t)spec->run_at_ms : 0);
+    bind_time(sqlite, s, 14, spec ? spec->start_by : 0);
+    bind_time(sqlite, s, 15, spec ? spec->finish_by : 0);
+    bind_after(s, 16, spec);
+    const struct lw__member *member = spec ? spec->member : NULL;
+    bind_count(s, 18, member ? member->scope : 0);
+    bind_count(s, 19, member ? member->generation : 0);
+    bind_count(s, 20, member ? member->is_unclean : 0);
+    bind_count(s, 21, (view.flags & LW__TASK_RESERVED) != 0);
+    return run(sqlite, LW__SQL_TASK_PUT, err);
+}
+
+static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_CHANGE);
+    struct lw__task_view view;
+    lw__task_view(task, &view);
+    if (lw_state_is_terminal(view.state))
+        return LW_OK; /* its end comes later in this turn, or in the next */
+    sqlite3_bind_int64(s, 1, (int64_t)view.id);
+    bind_text(s, 2, state_to_write(&view, lw__now(sqlite->index->options.clock)));
+    bind_time(sqlite, s, 3, view.due_at);
+    bind_time(sqlite, s, 4, view.started_at);
+    sqlite3_bind_int64(s, 5, view.attempts - (view.state == LW_STARTED));
+    sqlite3_bind_int64(s, 6, view.crashes);
+    sqlite3_bind_int64(s, 7, view.snoozes);
+    bind_count(s, 8, view.token);
+    bind_errors(sqlite, s, 9, view.errors);
+    bind_time(sqlite, s, 11, view.spec ? view.spec->start_by : 0);
+    bind_time(sqlite, s, 12, view.spec ? view.spec->finish_by : 0);
+    bind_count(s, 13, view.spec && view.spec->member ? view.spec->member->is_unclean : 0);
+    bind_count(s, 14, (view.flags & LW__TASK_CANCELLING) != 0);
+    return run(sqlite, LW__SQL_TASK_CHANGE, err);
+}
+
+static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_HISTORY_PUT);
+    struct lw__task_view view;
+    lw__task_view(task, &view);
+    const struct lw__output *output = view.output;
+    const char *result =
+        output ? output->bytes + output->text_size + 1 + output->partial_size : NULL;
+    sqlite3_bind_int64(s, 1, (int64_t)view.id);
+    bind_text(s, 2, lw_state_name(view.state));
+    bind_time(sqlite, s, 3, view.enqueued_at ? view.enqueued_at : view.created_at);
+    bind_time(sqlite, s, 4, view.started_at);
+    bind_time(sqlite, s, 5, view.due_at);
+    sqlite3_bind_int64(s, 6, view.attempts);
+    sqlite3_bind_int64(s, 7, view.crashes);
+    sqlite3_bind_int64(s, 8, view.snoozes);
+    bind_count(s, 9, view.token);
+    bind_blob(s, 10, result, output && output->has_result ? output->result_size : 0);
+    bind_errors(sqlite, s, 11, view.errors);
+    int rc = run(sqlite, LW__SQL_HISTORY_PUT, err);
+    if (rc < 0)
+        return rc;
+    sqlite3_bind_int64(statement(sqlite, LW__SQL_TASK_DELETE), 1, (int64_t)view.id);
+    return run(sqlite, LW__SQL_TASK_DELETE, err);
+}
+
+static int write_revive(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_HISTORY_REVIVE);
+    struct lw__task_view view;
+    lw__task_view(task, &view);
+    sqlite3_bind_int64(s, 1, (int64_t)view.id);
+    bind_time(sqlite, s, 2, view.due_at);
+    bind_count(s, 3, (view.flags & LW__TASK_RESERVED) != 0);
+    int rc = run(sqlite, LW__SQL_HISTORY_REVIVE, err);
+    if (rc < 0)
+        return rc;
+    sqlite3_bind_int64(statement(sqlite, LW__SQL_HISTORY_DELETE), 1, (int64_t)view.id);
+    return run(sqlite, LW__SQL_HISTORY_DELETE, err);
+}
+
+static int write_leave(struct lw__sqlite *sqlite, uint64_t id, lw_error *err) {
+    sqlite3_bind_int64(statement(sqlite, LW__SQL_HISTORY_DELETE), 1, (int64_t)id);
+    return run(sqlite, LW__SQL_HISTORY_DELETE, err);
+}
+
+static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error *err) {
+    struct lw__sqlite *sqlite = db;
+    switch (entry->op) {
+    case LW__JOURNAL_PUT:
+    case LW__JOURNAL_THEN: return write_put(sqlite, entry->task, err);
+    case LW__JOURNAL_CHANGE: return write_change(sqlite, entry->task, err);
+    case LW__JOURNAL_END: return write_end(sqlite, entry->task, err);
+    case LW__JOURNAL_REVIVE: return write_revive(sqlite, entry->task, err);
+    case LW__JOURNAL_LEAVE: return write_leave(sqlite, entry->id, err);
+    }
+    return LW_OK;
+}
+
+/* ---- transactions ------------------------------------------------------------------------- */
+
+static int begin(void *db, lw_error *err) {
+    return run(db, LW__SQL_BEGIN, err);
+}
+
+static int put_meta(struct lw__sqlite *sqlite, const char *name, uint64_t value, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_META_PUT);
+    bind_text(s, 1, name);
+    sqlite3_bind_int64(s, 2, (int64_t)value);
+    return run(sqlite, LW__SQL_META_PUT, err);
+}
+
+/* The counters go with what they have counted, so that no id and no token is ever given twice. */
+static int commit(void *db, lw_error *err) {
+    struct lw__sqlite *sqlite = db;
+    struct lw__index *index = sqlite->index;
+    lw__brief_lock(&index->mu);
+    uint64_t last_id = index->last_id, last_token = index->last_token;
+    lw__brief_unlock(&index->mu);
+    int rc = put_meta(sqlite, "last_id", last_id, err);
+    if (rc == LW_OK)
+        rc = put_meta(sqlite, "last_token", last_token, err);
+    if (rc < 0)
+        return rc;
+    rc = run(sqlite, LW__SQL_COMMIT, err);
+    if (rc < 0 && sqlite3_get_autocommit(sqlite->file->db)) {
+        lw_error detail = *err;
+        return lw__error_set(err, LW_EUNSURE, detail.native, "%s", detail.message);
+    }
+    return rc;
+}
+
+static void rollback(void *db) {
+    struct lw__sqlite *sqlite = db;
+    if (!sqlite3_get_autocommit(sqlite->file->db))
+        run(sqlite, LW__SQL_ROLLBACK, NULL);
+}
+
+static int recover(void *db, lw_error *err) {
+    struct lw__sqlite *sqlite = db;
+    int rc =
+        sqlite3_wal_checkpoint_v2(sqlite->file->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    return lw__sqlite_explain(sqlite->file->db, rc, "bring the file up to date", err);
+}
+
+const struct lw__db_ops lw__sqlite_db_ops = {
+    .begin = begin,
+    .write = write_entry,
+    .commit = commit,
+    .rollback = rollback,
+    .recover = recover,
+};

@@ -1,0 +1,360 @@
+/* The port: what the engine needs of a store, and nothing of how it does it.
+ *
+ *     put      accepts tasks, all or none: keys, room, dependencies and scopes are checked in the
+ *              same atomic step
+ *     claim    takes runnable tasks for a worker, in order
+ *     begin    an attempt of a claimed task starts, unless the task was aborted meanwhile
+ *     settle   writes what became of attempts, and all that follows from it: results, errors,
+ *              successors
+ *     publish  what a running attempt says about itself
+ *     change   what an operator wants: cancel, retry, forget
+ *     sweep    whatever has become due: delays, limits, retention
+ *     scope_…  what the tasks of one resource have in common, and the fence between generations
+ *     find     looks without holding anybody up
+ *
+ * A store that keeps the order of its tasks in memory is made of the index (index.h); its tasks are
+ * struct lw__task, which the engine may read inside a grace section. Times are on the engine's
+ * clock.
+ *
+ * The store calls back through its hooks only: never into the port, and `wake` and `cancel` with
+ * its mutex held, so that they must not call it either.
+ */
+#ifndef LW_STORE_STORE_H
+#define LW_STORE_STORE_H
+
+#include "base/clock.h"
+#include "store/task.h"
+
+#include <legwork/engine.h>
+
+struct lw__index;
+
+/* ---- what the store is told at open ------------------------------------------------------- */
+
+struct lw__store_hooks {
+    void *user;
+    /* Something can be claimed or told that could not before. Under the store's mutex. */
+    void (*wake)(void *user);
+    /* Something is due earlier than the last sweep was told. Under the store's mutex. */
+    void (*hasten)(void *user, uint64_t due);
+    /* The attempt with this token is asked to give up. Under the store's mutex. */
+    void (*cancel)(void *user, uint64_t token, lw_reason reason);
+    /* A scope was changed, its fence has opened, or it was closed. Under the store's mutex.
+     * NULL: nobody cares */
+    void (*scope_changed)(void *user, uint64_t scope);
+    /* What waited for the disk can go on: room, quiet, something to claim. No lock is held; on a
+     * thread of the store. NULL: nobody cares */
+    void (*settled)(void *user);
+    /* A task has changed its state. With the task's lock held: it may only note it. NULL is
+     * fine. */
+    void (*moved)(void *user, const struct lw__task *task, lw_state from, lw_state to,
+                  uint64_t now);
+};
+
+struct lw__store_options {
+    const lw_allocator *allocator;
+    const lw_log *log;
+    lw_clock *clock;
+    uint64_t task_limit, byte_limit, reserve;
+    uint64_t secret[2];               /* for hashing keys */
+    bool tells_failed, tells_aborted; /* ended tasks of these states are told (lw__store_told) */
+    struct lw__store_hooks hooks;
+};
+
+struct lw__retention_settings {
+    uint64_t ttl_ns; /* UINT64_MAX: for ever */
+    uint64_t max;    /* UINT64_MAX: any number */
+};
+
+struct lw__kind_options {
+    bool has_handler;
+    uint32_t concurrency;                       /* UINT32_MAX: any */
+    struct lw__retention_settings retention[3]; /* finished, failed, aborted */
+    void *user;                                 /* the engine's */
+};
+
+/* ---- put ---------------------------------------------------------------------------------- */
+
+struct lw__put {
+    /* in: all checked by the engine */
+    uint16_t kind, queue;
+    uint32_t priority;
+    uint64_t due;          /* not before; 0: at once */
+    struct lw__spec *spec; /* taken over when accepted; NULL: nothing out of the ordinary */
+    bool is_successor;     /* of an attempt that is settled in the same step */
+    bool is_inside;        /* from a task: may use the reserve */
+    bool is_taken;         /* claimed at once, for the caller who runs it: no room needed */
+    uint64_t scope;        /* 0: none; or LW__SCOPE_THIS. With a spec, and not taken */
+    uint64_t generation;   /* of the scope, unless it is LW__SCOPE_THIS */
+    /* out */
+    bool is_counted, is_reserved; /* the store's */
+    int status;                   /* LW_OK, LW_EXISTS, or why not */
+    uint64_t id;
+    uint64_t token; /* of the attempt, if it is taken */
+    struct lw__task *task;
+};
+
+/* ---- claim -------------------------------------------------------------------------------- */
+
+struct lw__claim {
+    /* in */
+    struct lw__task *const *ended; /* as for `account`; may be NULL if there are none */
+    uint32_t ended_count;
+    struct lw__task **tasks; /* room for max */
+    uint32_t max;
+    /* out */
+    uint32_t count;    /* tasks taken */
+    uint64_t token;    /* of the attempt of the first; the others have the numbers after it */
+    size_t left;       /* that could be claimed besides */
+    bool has_told;     /* something waits for being told */
+    bool is_half_free; /* at least half of the room for tasks is free */
+};
+
+/* ---- settle ------------------------------------------------------------------------------- */
+
+enum lw__verdict {
+    LW__VERDICT_FINISH,
+    LW__VERDICT_POSTPONE,  /* again at `due`: back-off, snooze */
+    LW__VERDICT_GIVE_BACK, /* again at once */
+    LW__VERDICT_FAIL,
+    LW__VERDICT_ABORT
+};
+
+struct lw__settlement {
+    struct lw__task *task;
+    uint64_t token;
+    enum lw__verdict verdict;
+    uint64_t due;
+    bool is_uncounted; /* the attempt does not count: a stop, a snooze */
+    bool is_snooze;
+    bool is_spent;    /* the handler had the argument for good */
+    lw_fault fault;   /* 0: no error to keep */
+    const char *text; /* of the error */
+    bool has_result;
+    lw_bytes result;
+    struct lw__put *successors;
+    size_t successor_count;
+    struct lw__scope_change *scope; /* of the task's scope, in the same step; NULL: none */
+    int status; /* out: LW_OK, LW_ELEASE, or why the successors or the change were refused */
+};
+
+/* ---- scopes ------------------------------------------------------------------------------- */
+
+/* A scope is what the tasks that serve one resource have in common: a name, some bytes that say how
+ * far it is, and a generation. A move gives it the next generation, and then
+ * - tasks of older generations that wait are aborted, and those that run are asked to give up;
+ * - whatever is put, settled or published for an older generation is refused with LW_ELEASE, and
+ *   none of it is applied: a settlement just ends its claim, and the task is aborted;
+ * - tasks of the new generation are held (created) while any attempt of an older one runs: the
+ *   fence. They are told (struct lw__member, is_unclean) whether all of these were settled, or one
+ *   was lost: LW_FAULT_CRASH, or an operator did not want to wait for it.
+ * A later move does the same to tasks that are held. Generations are of the whole store and never
+ * repeat, so that one is a fencing token for systems outside, too.
+ *
+ * What is put together with a change is checked (keys, room) before tasks are aborted. */
+
+#define LW__SCOPE_NAME_MAX LW_KEY_MAX
+#define LW__SCOPE_BYTES_MAX 16384 /* of what a scope says about itself */
+#define LW__SCOPE_TASKS_MAX 4096  /* unfinished ones of a generation: a move touches them all */
+#define LW__SCOPES_MAX (1 << 20)
+
+/* The scope that is opened or changed by the call, or the settling task's; in the generation that
+ * it has then. */
+#define LW__SCOPE_THIS UINT64_MAX
+
+enum lw__scope_action {
+    LW__SCOPE_WRITE, /* the bytes; the generation stays */
+    LW__SCOPE_MOVE,  /* to a new generation */
+    LW__SCOPE_CLOSE, /* the name is free. Otherwise a move: whoever opens the name again is held up
+                      * by what still runs */
+    LW__SCOPE_FORCE  /* the fence does not wait any more for what runs */
+};
+
+struct lw__scope_change {
+    enum lw__scope_action action;
+    uint64_t version; /* that it is based on: LW_ECHANGED if there is another by now; 0: any */
+    bool has_bytes;   /* otherwise they stay as they are */
+    lw_bytes bytes;
+    /* out */
+    uint64_t new_generation, new_version;
+};
+
+struct lw__scope_copy {
+    /* in */
+    void *bytes;
+    size_t capacity; /* LW__SCOPE_BYTES_MAX is enough for all; NULL and 0: not wanted */
+    /* out */
+    size_t size; /* of the bytes, which were copied as far as they fit */
+    uint64_t id, generation;
+    uint64_t version;    /* rises with every change */
+    uint32_t task_count; /* unfinished ones of this generation */
+    uint32_t open;       /* attempts of older generations that the fence waits for */
+    bool is_unclean;     /* one of those was lost */
+    char name[LW__SCOPE_NAME_MAX + 1];
+};
+
+/* ---- publish ------------------------------------------------------------------------------ */
+
+struct lw__publication {
+    bool has_progress, has_partial;
+    uint64_t done, total;
+    const char *text;
+    lw_bytes partial;
+};
+
+/* ---- change ------------------------------------------------------------------------------- */
+
+enum lw__change { LW__CHANGE_CANCEL, LW__CHANGE_RETRY, LW__CHANGE_FORGET, LW__CHANGE_EXPEDITE };
+
+/* ---- figures ------------------------------------------------------------------------------ */
+
+struct lw__kind_figures {
+    const char *name;
+    bool has_handler;
+    uint32_t concurrency;
+    uint64_t claimed;
+    uint64_t created, scheduled, enqueued;
+    uint64_t retained[3];
+    uint64_t submitted, finished, failed, aborted, retried, crashed, snoozed;
+};
+
+struct lw__queue_figures {
+    const char *name;
+    bool is_paused;
+    uint64_t unfinished, bytes, enqueued;
+    uint64_t limit, byte_limit;
+    uint64_t submitted;
+};
+
+/* ---- the port ----------------------------------------------------------------------------- */
+
+struct lw__store;
+
+/* Who waits for a task to end; on the waiter's stack. */
+struct lw__await {
+    uint64_t id;
+    _Atomic uint32_t is_over; /* to be waited for */
+    struct lw__await *next, **link;
+};
+
+struct lw__store_ops {
+    const char *scheme; /* "memory" */
+    int (*open)(struct lw__store **store, const char *rest, const struct lw__store_options *options,
+                lw_error *err);
+    void (*close)(struct lw__store *store);
+
+    /* The number of a kind or queue, which is made if there is none: LW_OK, LW_EFULL, LW_ENOMEM. */
+    int (*kind)(struct lw__store *store, const char *name, uint16_t *kind);
+    int (*queue)(struct lw__store *store, const char *name, uint16_t *queue);
+    void (*set_kind)(struct lw__store *store, uint16_t kind,
+                     const struct lw__kind_options *options);
+    void (*set_queue)(struct lw__store *store, uint16_t queue, uint32_t weight, uint64_t limit,
+                      uint64_t byte_limit);
+    int (*pause)(struct lw__store *store, const char *queue, bool is_paused); /* LW_ENOTFOUND */
+
+    /* All or none. LW_OK: each put has its status, LW_OK or LW_EXISTS. Otherwise the first that
+     * could not be accepted has it: LW_EFULL (no room in its queue or at all), LW_EINVAL (a
+     * dependency on a task that never was), LW_ELEASE (its scope has another generation); or
+     * LW_ENOMEM. */
+    int (*put)(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count);
+
+    /* The same for one task with a kind, queue and priority and nothing else, in one quick step. */
+    int (*put_plain)(struct lw__store *store, uint64_t now, const struct lw__put *put,
+                     uint64_t *id);
+
+    /* Accounts for what has ended (as `account`), then takes tasks, all of one kind and in
+     * order: one step, because it is what a worker does between two batches. */
+    void (*claim)(struct lw__store *store, uint64_t now, struct lw__claim *claim);
+
+    /* The attempt of a claimed task begins, with the token that it was claimed with. False: it was
+     * aborted since; what is left is to account for it. Takes no lock, like finish.
+     *
+     * What is claimed is always a task of the index, whatever the store: the engine calls
+     * lw__index_begin and lw__index_finish where these are the store's own, which is some 5 ns a
+     * task cheaper than by the table. */
+    bool (*begin)(struct lw__store *store, struct lw__task *task, uint64_t token, uint64_t now);
+
+    /* The attempt is done, and nothing is to be kept of it: finished at once, if the task is a
+     * plain one; what is left is to account for it. False: it is not, settle it. */
+    bool (*finish)(struct lw__store *store, struct lw__task *task, uint64_t now);
+
+    /* Puts claimed tasks that have not begun back where they were. */
+    void (*unclaim)(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
+                    uint32_t count);
+
+    /* Claimed tasks of one kind and queue (1 to LW__SETTLE_MAX) have ended without a settlement:
+     * they were finished by `finish`, or aborted before they began. Does what follows from
+     * that. */
+    void (*account)(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
+                    uint32_t count);
+
+    /* Settles up to LW__SETTLE_MAX attempts, each by itself: its status says how it went. */
+    void (*settle)(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,
+                   size_t count);
+    int (*publish)(struct lw__store *store, struct lw__task *task, uint64_t token,
+                   const struct lw__publication *publication);
+    int (*change)(struct lw__store *store, uint64_t now, uint64_t id, enum lw__change change);
+
+    /* Makes a scope and puts its first tasks, or neither: LW_OK; LW_EXISTS: its name is taken,
+     * nothing was put; LW_EINVAL (the name is empty or too long, or there are too many bytes);
+     * LW_EFULL (LW__SCOPES_MAX); LW_ENOMEM; LW_ESTOPPING; or why the tasks were refused. *copy
+     * (NULL: not wanted) is the new scope, or the one that has the name. */
+    int (*scope_open)(struct lw__store *store, uint64_t now, const char *name, lw_bytes bytes,
+                      struct lw__put *puts, size_t count, struct lw__scope_copy *copy);
+
+    /* Changes a scope and puts tasks, or neither: LW_OK; LW_ENOTFOUND; LW_ELEASE: it has another
+     * generation (0: any will do); LW_ECHANGED: it has another version; LW_EINVAL; LW_ENOMEM; or
+     * why the tasks were refused. */
+    int (*scope_change)(struct lw__store *store, uint64_t now, uint64_t id, uint64_t generation,
+                        struct lw__scope_change *change, struct lw__put *puts, size_t count);
+
+    /* Copies the scope of this name, or the first with an id above `after`: LW_OK, LW_ENOTFOUND. */
+    int (*scope_find)(struct lw__store *store, const char *name, struct lw__scope_copy *copy);
+    int (*scope_next)(struct lw__store *store, uint64_t after, struct lw__scope_copy *copy);
+
+    /* Does what has become due, at most a bounded lot of it. Returns when to come again (at once if
+     * there is more); UINT64_MAX: never, unless `hasten` says so. */
+    uint64_t (*sweep)(struct lw__store *store, uint64_t now);
+
+    /* The next task that has ended and has to be told; NULL: none. The teller hands it back when it
+     * has told it. */
+    struct lw__task *(*next_told)(struct lw__store *store);
+    void (*told)(struct lw__store *store, uint64_t now, struct lw__task *task);
+
+    /* Announces a waiter. LW_OK: it will be woken when the task ends; LW_ENOTFOUND; LW_PENDING: it
+     * has ended already, there is nothing to wait for. */
+    int (*await)(struct lw__store *store, struct lw__await *await);
+    void (*unawait)(struct lw__store *store, struct lw__await *await);
+
+    /* What the store does not do any more: bits of LW__STORE_NO_... Bits are only ever added. */
+    void (*restrain)(struct lw__store *store, uint32_t bits);
+
+    /* Lets the scheduled tasks that were not brought forward before run now, a bounded lot of them
+     * with ids above *after. False: that was all. */
+    bool (*bring_forward)(struct lw__store *store, uint64_t now, uint64_t *after);
+
+    /* Whether nothing is claimed or being told; and, if asked, nothing can be claimed. */
+    bool (*is_quiet)(struct lw__store *store, bool is_drained_too);
+
+    /* Makes the oldest enqueued task of a queue go away, to make room. False: there is none. */
+    bool (*drop_oldest)(struct lw__store *store, uint64_t now, uint16_t queue);
+};
+
+/* What every store has. */
+struct lw__store {
+    const struct lw__store_ops *ops;
+    struct lw__index *index; /* where its tasks are */
+};
+
+#define LW__SETTLE_MAX 64
+
+#define LW__STORE_NO_PUT 1u     /* put gives LW_ESTOPPING, but for successors */
+#define LW__STORE_NO_RELEASE 2u /* scheduled tasks stay so */
+#define LW__STORE_NO_CLAIM 4u
+#define LW__STORE_NO_DELAY 8u /* what has waited for others does not wait for a time, too */
+
+/* Opens the store that a URL names. LW_EINVAL: none has this scheme; the sentence suggests one. */
+int lw__store_open(struct lw__store **store, const char *url,
+                   const struct lw__store_options *options, lw_error *err);
+
+#endif

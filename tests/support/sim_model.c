@@ -1,0 +1,460 @@
+/* How tasks come, wait and are claimed: see sim_model.h. Every rule of include/legwork/engine.h and
+ * task.h that the simulation checks is written down here a second time, without a look at how src/
+ * does it. */
+#include "sim_model_internal.h"
+
+#include "test.h"
+
+#include <string.h>
+
+bool sim_is_terminal(lw_state state) {
+    return state == LW_FINISHED || state == LW_FAILED || state == LW_ABORTED;
+}
+
+int sim_list_of(lw_state state) {
+    return state == LW_FINISHED ? 0 : state == LW_FAILED ? 1 : 2;
+}
+
+int64_t sim_wall_ms(const struct sim_model *m) {
+    return (int64_t)(m->now / SIM_MS) + m->wall_offset_ms;
+}
+
+struct sim_task *sim_find(struct sim_model *m, lw_id id) {
+    return id >= 1 && id <= m->last_id && m->tasks[id].is_there ? &m->tasks[id] : NULL;
+}
+
+uint64_t sim__after(uint64_t from, uint64_t wait) {
+    return wait > SIM_NEVER - from ? SIM_NEVER : from + wait;
+}
+
+/* ---- counting ------------------------------------------------------------------------------ */
+
+struct sim_room sim_room(const struct sim_model *m, int queue) {
+    struct sim_room room = {0};
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        const struct sim_task *t = &m->tasks[id];
+        if (!t->is_counted || (queue >= 0 && t->spec.queue != queue))
+            continue;
+        room.tasks++;
+        room.bytes += t->spec.bytes;
+        room.reserved += t->is_reserved;
+    }
+    return room;
+}
+
+uint64_t sim_count(const struct sim_model *m, int kind, lw_state state) {
+    uint64_t count = 0;
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        const struct sim_task *t = &m->tasks[id];
+        count += t->is_there && t->state == state && (kind < 0 || t->spec.kind == kind);
+    }
+    return count;
+}
+
+uint64_t sim_claimed(const struct sim_model *m, int kind) {
+    uint64_t count = 0;
+    for (lw_id id = 1; id <= m->last_id; id++)
+        count += m->tasks[id].is_claimed && (kind < 0 || m->tasks[id].spec.kind == kind);
+    return count;
+}
+
+lw_id sim_key_holder(struct sim_model *m, int kind, int key) {
+    lw_id holder = 0;
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        const struct sim_task *t = &m->tasks[id];
+        if (!t->is_there || t->spec.kind != kind || t->spec.key != key)
+            continue;
+        if (sim_is_terminal(t->state) && t->spec.scope != LW_KEY_RETAINED
+            && !(t->spec.scope == LW_KEY_WINDOW && t->key_until > m->now))
+            continue;
+        CHECK(holder == 0); /* nothing twice while its key lives */
+        holder = id;
+    }
+    return holder;
+}
+
+/* ---- moving -------------------------------------------------------------------------------- */
+
+void sim__enqueue(struct sim_model *m, struct sim_task *t) {
+    t->state = LW_ENQUEUED;
+    t->enqueued = m->now;
+}
+
+void sim__schedule(struct sim_task *t, uint64_t due) {
+    t->state = LW_SCHEDULED;
+    t->due = due;
+}
+
+void sim__run_now(struct sim_model *m, struct sim_task *t) {
+    t->due = m->now;
+    t->is_wall = false;
+    sim__enqueue(m, t);
+}
+
+void sim__abort_waiting(struct sim_model *m, struct sim_task *t) {
+    t->state = LW_ABORTED;
+    t->ended = m->now;
+    t->errors++;
+    if (!t->is_claimed) /* else whoever has it accounts for it */
+        sim__finish_end(m, t);
+}
+
+/* Of a task that waited for others and now waits for nobody. */
+static void release(struct sim_model *m, struct sim_task *t) {
+    if (t->is_wall) {
+        int64_t wait = t->spec.run_at_ms - sim_wall_ms(m);
+        t->due = wait > 0 ? m->now + (uint64_t)wait * SIM_MS : t->due < m->now ? t->due : m->now;
+    }
+    if (t->due > m->now && !m->no_delay)
+        sim__schedule(t, t->due);
+    else
+        sim__enqueue(m, t);
+}
+
+static bool is_waiting(const struct sim_task *t) {
+    bool is_any = false;
+    for (int i = 0; i < t->spec.after_count; i++)
+        is_any |= t->is_waiting[i];
+    return is_any;
+}
+
+static void step_dependents(struct sim_model *m, const struct sim_task *on) {
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        struct sim_task *t = &m->tasks[id];
+        if (!t->is_there || t->state != LW_CREATED)
+            continue;
+        bool has_waited = false;
+        for (int i = 0; i < t->spec.after_count; i++) {
+            bool is_it = t->is_waiting[i] && t->spec.after[i] == on->id;
+            has_waited |= is_it;
+            t->is_waiting[i] &= !is_it;
+        }
+        if (has_waited && on->state != LW_FINISHED && t->spec.policy == LW_AFTER_ABORT)
+            sim__abort_waiting(m, t);
+        else if (has_waited && !is_waiting(t))
+            release(m, t);
+    }
+}
+
+static bool must_be_told(const struct sim_model *m, const struct sim_task *t) {
+    return t->spec.is_told || (t->state == LW_FAILED && m->tells_failed)
+           || (t->state == LW_ABORTED && m->tells_aborted) || (t->spec.is_call && !t->is_spent);
+}
+
+uint64_t sim_expiry(const struct sim_model *m, const struct sim_task *t) {
+    if (t->is_lingering)
+        return t->key_until;
+    return sim__after(t->ended, m->kinds[t->spec.kind].ttl[sim_list_of(t->state)]);
+}
+
+void sim_leave(struct sim_model *m, struct sim_task *t) {
+    bool must_linger =
+        t->is_retained && t->spec.key && t->spec.scope == LW_KEY_WINDOW && t->key_until > m->now;
+    t->is_retained = false;
+    t->is_lingering = must_linger;
+    t->is_there = must_linger;
+}
+
+static bool is_older(const struct sim_task *a, const struct sim_task *b) {
+    return a->retained_moment != b->retained_moment ? a->retained_moment < b->retained_moment
+                                                    : a->rank < b->rank;
+}
+
+/* The oldest of its list, if there are too many and it is clear which one that is; NULL: neither.
+ */
+static struct sim_task *one_too_many(struct sim_model *m, const struct sim_task *like) {
+    int list = sim_list_of(like->state);
+    struct sim_task *oldest = NULL;
+    uint64_t count = 0, as_old = 0;
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        struct sim_task *t = &m->tasks[id];
+        if (!t->is_retained || t->spec.kind != like->spec.kind || sim_list_of(t->state) != list)
+            continue;
+        count++;
+        if (!oldest || is_older(t, oldest)) {
+            oldest = t;
+            as_old = 0;
+        }
+        as_old += !is_older(oldest, t);
+    }
+    return count > m->kinds[like->spec.kind].keep[list] && as_old == 1 ? oldest : NULL;
+}
+
+/* Who has to leave at once does so; for the rest it is looked at who did (sim.c). */
+void sim__retain(struct sim_model *m, struct sim_task *t) {
+    const struct sim_kind *kind = &m->kinds[t->spec.kind];
+    int list = sim_list_of(t->state);
+    t->is_telling = false;
+    t->is_retained = true;
+    t->retained_moment = m->moment;
+    t->rank = 0;
+    t->retained_at = m->now;
+    if (kind->ttl[list] == 0 || kind->keep[list] == 0)
+        sim_leave(m, t);
+    for (struct sim_task *oldest; (oldest = one_too_many(m, t)) != NULL;)
+        sim_leave(m, oldest);
+}
+
+/* What follows from a terminal state. */
+void sim__finish_end(struct sim_model *m, struct sim_task *t) {
+    m->kinds[t->spec.kind].ended[sim_list_of(t->state)]++;
+    t->is_counted = t->is_reserved = false;
+    step_dependents(m, t);
+    if (must_be_told(m, t))
+        t->is_telling = true;
+    else
+        sim__retain(m, t);
+}
+
+void sim__end_by(struct sim_model *m, struct sim_task *t, lw_state state) {
+    t->state = state;
+    t->ended = m->now;
+    t->is_claimed = t->is_cancelling = t->is_stuck = false;
+    sim__finish_end(m, t);
+}
+
+/* ---- submit -------------------------------------------------------------------------------- */
+
+bool sim__has_room(const struct sim_model *m, const struct sim_spec *s, bool is_inside,
+                   bool *is_reserved) {
+    struct sim_room all = sim_room(m, -1), queue = sim_room(m, s->queue);
+    const struct sim_queue *q = &m->queues[s->queue];
+    bool is_free = all.tasks - all.reserved < m->task_limit && queue.tasks < q->limit
+                   && all.bytes + s->bytes <= m->byte_limit
+                   && queue.bytes + s->bytes <= q->byte_limit;
+    *is_reserved = !is_free && is_inside;
+    return is_free || (is_inside && all.reserved < m->reserve);
+}
+
+static bool can_start(const struct sim_model *m, const struct sim_spec *s) {
+    const struct sim_kind *kind = &m->kinds[s->kind];
+    return kind->has_handler && !m->queues[s->queue].is_paused
+           && sim_claimed(m, s->kind) < kind->concurrency;
+}
+
+static void settle_times(struct sim_model *m, struct sim_task *t) {
+    const struct sim_spec *s = &t->spec;
+    int64_t wait = s->run_at_ms > 0 ? s->run_at_ms - sim_wall_ms(m) : 0;
+    t->due = m->now + s->delay + (wait > 0 ? (uint64_t)wait * SIM_MS : 0);
+    t->is_wall = s->run_at_ms > 0;
+    t->start_by = s->start_by ? m->now + s->start_by : SIM_NEVER;
+    t->finish_by = s->finish_by ? m->now + s->finish_by : SIM_NEVER;
+    t->is_limited = s->start_by || s->finish_by;
+    t->key_until = m->now + s->window;
+}
+
+/* Whether it is doomed by one that has not finished. */
+static bool count_after(struct sim_model *m, struct sim_task *t) {
+    bool is_doomed = false;
+    for (int i = 0; i < t->spec.after_count; i++) {
+        const struct sim_task *on = sim_find(m, t->spec.after[i]);
+        t->is_waiting[i] = on && !sim_is_terminal(on->state);
+        if (on && sim_is_terminal(on->state) && on->state != LW_FINISHED
+            && t->spec.policy == LW_AFTER_ABORT)
+            is_doomed = true;
+    }
+    return is_doomed;
+}
+
+static struct sim_task *add(struct sim_model *m, const struct sim_spec *spec) {
+    CHECK(m->last_id + SIM_MANY < SIM_TASKS);
+    lw_id id = ++m->last_id;
+    struct sim_task *t = &m->tasks[id];
+    *t = (struct sim_task){.spec = *spec,
+                           .id = id,
+                           .is_there = true,
+                           .created = m->now,
+                           .deadline = SIM_NEVER,
+                           .stuck_at = SIM_NEVER};
+    struct sim_kind *kind = &m->kinds[spec->kind];
+    if (spec->scope == LW_KEY_DEFAULT)
+        t->spec.scope = kind->scope;
+    if (spec->window == 0)
+        t->spec.window = kind->window;
+    settle_times(m, t);
+    t->is_counted = true;
+    kind->submitted++;
+    m->queues[spec->queue].submitted++;
+    return t;
+}
+
+static void place(struct sim_model *m, struct sim_task *t, bool is_taken) {
+    t->is_doomed = count_after(m, t);
+    if (t->is_doomed || is_waiting(t)) {
+        t->state = LW_CREATED;
+    } else if (t->due > m->now) {
+        sim__schedule(t, t->due);
+    } else {
+        sim__enqueue(m, t);
+    }
+    if (is_taken)
+        sim_claim(m, t);
+}
+
+static int check(struct sim_model *m, struct sim_put *put, lw_id known, bool *is_reserved) {
+    const struct sim_spec *s = &put->spec;
+    put->id = s->key ? sim_key_holder(m, s->kind, s->key) : 0;
+    if (put->id)
+        return LW_EXISTS;
+    for (int i = 0; i < s->after_count; i++)
+        if (s->after[i] == 0 || s->after[i] > known)
+            return LW_EINVAL;
+    *is_reserved = false;
+    if (put->is_taken)
+        return can_start(m, s) ? LW_OK : LW_EFULL;
+    return sim__has_room(m, s, put->is_inside, is_reserved) ? LW_OK : LW_EFULL;
+}
+
+/* Of each, whether it exists or fits beside those before it; nothing is kept of it. */
+static int check_all(struct sim_model *m, struct sim_put *puts, int count, bool *is_reserved) {
+    lw_id known = m->last_id;
+    int rc = LW_OK;
+    for (int i = 0; rc >= 0 && i < count; i++) {
+        rc = puts[i].status = check(m, &puts[i], known, &is_reserved[i]);
+        if (rc == LW_OK) /* its room, for a moment */
+            m->tasks[++m->last_id] = (struct sim_task){
+                .spec = puts[i].spec, .is_counted = true, .is_reserved = is_reserved[i]};
+    }
+    m->last_id = known;
+    return rc < 0 ? rc : LW_OK;
+}
+
+/* Two of one batch with one key take room for both in passing, which a batch may be refused for. */
+int sim_put(struct sim_model *m, struct sim_put *puts, int count) {
+    bool is_reserved[SIM_MANY];
+    int rc = check_all(m, puts, count, is_reserved);
+    for (int i = 0; rc == LW_OK && i < count; i++) {
+        lw_id holder =
+            puts[i].spec.key ? sim_key_holder(m, puts[i].spec.kind, puts[i].spec.key) : 0;
+        puts[i].status = holder ? LW_EXISTS : LW_OK;
+        puts[i].id = holder;
+        m->existed += holder != 0;
+        if (holder)
+            continue;
+        struct sim_task *t = add(m, &puts[i].spec);
+        t->is_reserved = is_reserved[i];
+        puts[i].id = t->id;
+        place(m, t, puts[i].is_taken);
+    }
+    for (int i = 0; rc == LW_OK && i < count; i++) { /* when all are there */
+        struct sim_task *t = &m->tasks[puts[i].id];
+        m->moment++;
+        if (puts[i].status == LW_OK && t->is_doomed)
+            sim__abort_waiting(m, t);
+    }
+    return rc;
+}
+
+static struct sim_task *first_enqueued(struct sim_model *m, int queue, bool must_start);
+
+static int drop_and_put(struct sim_model *m, struct sim_put *puts, int count) {
+    int rc = LW_EFULL;
+    while (rc == LW_EFULL) {
+        int refused = 0;
+        while (refused + 1 < count && puts[refused].status != rc)
+            refused++;
+        struct sim_task *first = first_enqueued(m, puts[refused].spec.queue, false);
+        if (!first)
+            break;
+        m->moment++;
+        sim__abort_waiting(m, first);
+        rc = sim_put(m, puts, count);
+    }
+    return rc;
+}
+
+static int run_in_caller(struct sim_model *m, struct sim_put *puts, int count, lw_id *guest) {
+    const struct sim_spec *s = &puts[0].spec;
+    bool is_late = s->run_at_ms == 0 || s->run_at_ms <= sim_wall_ms(m);
+    if (count > 1 || s->delay > 0 || !is_late || s->after_count > 0)
+        return LW_ETIMEDOUT;
+    puts[0].is_taken = true;
+    int rc = sim_put(m, puts, 1);
+    if (rc == LW_OK && puts[0].status == LW_OK)
+        *guest = puts[0].id;
+    return rc == LW_EFULL ? LW_ETIMEDOUT : rc;
+}
+
+/* More than would fit if nothing else were there. */
+static bool is_too_large(const struct sim_model *m, const struct sim_put *puts, int count) {
+    struct sim_room all = {0}, queues[SIM_QUEUES] = {0};
+    bool is_too_much = false;
+    for (int i = 0; i < count; i++) {
+        int q = puts[i].spec.queue;
+        all.tasks++;
+        all.bytes += puts[i].spec.bytes;
+        queues[q].tasks += puts[i].status != LW_EXISTS;
+        queues[q].bytes += puts[i].status != LW_EXISTS ? puts[i].spec.bytes : 0;
+        is_too_much |=
+            queues[q].tasks > m->queues[q].limit || queues[q].bytes > m->queues[q].byte_limit;
+    }
+    return is_too_much || all.tasks > m->task_limit || all.bytes > m->byte_limit;
+}
+
+int sim_submit(struct sim_model *m, struct sim_put *puts, int count, lw_id *guest) {
+    *guest = 0;
+    int rc = m->is_stopping ? LW_ESTOPPING : sim_put(m, puts, count);
+    if (rc == LW_EFULL && !puts[0].is_inside && !is_too_large(m, puts, count)) {
+        lw_overflow overflow = m->queues[puts[0].spec.queue].overflow;
+        rc = overflow == LW_BLOCK         ? LW_ETIMEDOUT
+             : overflow == LW_DROP_OLDEST ? drop_and_put(m, puts, count)
+             : overflow == LW_CALLER_RUNS ? run_in_caller(m, puts, count, guest)
+                                          : LW_EFULL;
+    }
+    if (rc < 0)
+        m->refused += (uint64_t)count;
+    for (int i = 0; rc == LW_OK && i < count; i++)
+        if (puts[i].status == LW_EXISTS)
+            return LW_EXISTS;
+    return rc;
+}
+
+/* ---- claim --------------------------------------------------------------------------------- */
+
+static bool is_before(const struct sim_task *a, const struct sim_task *b) {
+    if (a->spec.priority != b->spec.priority)
+        return a->spec.priority < b->spec.priority;
+    return a->due != b->due ? a->due < b->due : a->id < b->id;
+}
+
+static struct sim_task *first_enqueued(struct sim_model *m, int queue, bool must_start) {
+    struct sim_task *first = NULL;
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        struct sim_task *t = &m->tasks[id];
+        if (!t->is_there || t->state != LW_ENQUEUED || t->is_claimed || t->spec.queue != queue)
+            continue;
+        if ((!first || is_before(t, first)) && (!must_start || can_start(m, &t->spec)))
+            first = t;
+    }
+    return first;
+}
+
+struct sim_task *sim_first(struct sim_model *m, int queue) {
+    return first_enqueued(m, queue, true);
+}
+
+void sim_claim(struct sim_model *m, struct sim_task *t) {
+    t->is_claimed = true;
+    m->last_token++;
+}
+
+void sim_unclaim(struct sim_model *m, struct sim_task *t) {
+    t->is_claimed = false;
+    if (t->state == LW_ABORTED)
+        sim__finish_end(m, t);
+}
+
+bool sim_begin(struct sim_model *m, struct sim_task *t, uint64_t token) {
+    if (t->state == LW_ABORTED)
+        return false;
+    t->state = LW_STARTED;
+    t->started = m->now;
+    t->token = token;
+    t->attempts++;
+    t->reason = m->no_claim ? LW_REASON_DROPPED : LW_REASON_NONE;
+    t->deadline = sim__after(m->now, m->kinds[t->spec.kind].timeout);
+    if (t->is_limited && t->finish_by < t->deadline)
+        t->deadline = t->finish_by;
+    t->stuck_at = SIM_NEVER;
+    return true;
+}

@@ -1,0 +1,22 @@
+/* sim_model_internal.h: what the two halves of the model share: sim_model.c, how tasks come, wait
+ * and are claimed; sim_model_course.c, how attempts end, what operators do, and what time does. */
+#ifndef LW_TESTS_SUPPORT_SIM_MODEL_INTERNAL_H
+#define LW_TESTS_SUPPORT_SIM_MODEL_INTERNAL_H
+
+#include "sim_model.h"
+
+/* Saturates. */
+uint64_t sim__after(uint64_t from, uint64_t wait);
+void sim__enqueue(struct sim_model *m, struct sim_task *t);
+void sim__schedule(struct sim_task *t, uint64_t due);
+void sim__run_now(struct sim_model *m, struct sim_task *t);
+/* Whoever has it claimed accounts for it; else what follows is done, too. */
+void sim__abort_waiting(struct sim_model *m, struct sim_task *t);
+/* What follows from a terminal state. */
+void sim__finish_end(struct sim_model *m, struct sim_task *t);
+void sim__end_by(struct sim_model *m, struct sim_task *t, lw_state state);
+void sim__retain(struct sim_model *m, struct sim_task *t);
+bool sim__has_room(const struct sim_model *m, const struct sim_spec *s, bool is_inside,
+                   bool *is_reserved);
+
+#endif
