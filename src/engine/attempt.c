@@ -101,22 +101,36 @@ static bool is_ordered_to_fail(struct lw__hand *hand, lw_outcome *outcome) {
 
 void lw__attempt_open(struct lw__hand *hand, struct lw__task *task) {
     hand->kind = lw__kind_of(hand->engine, task->kind);
+    hand->ctx.is_done_outside = false;
     show_task(hand, task);
     uint64_t deadline = deadline_of(hand, task);
     atomic_store_explicit(&hand->ctx.deadline, deadline, memory_order_relaxed);
     if (deadline != LW__NEVER)
         lw__alarm_set(hand, atomic_load(&hand->token), deadline);
+    if (hand->running)
+        atomic_store_explicit(hand->running, task->id, memory_order_release);
 }
 
 void lw__attempt_close(struct lw__hand *hand) {
+    if (hand->running)
+        atomic_store_explicit(hand->running, 0, memory_order_release);
     if (atomic_load_explicit(&hand->ctx.deadline, memory_order_relaxed) != LW__NEVER)
         lw__alarm_cancel(hand);
+}
+
+/* It has killed its process too often: while it ran there was nobody left to count. */
+static bool is_poison(const struct lw__hand *hand, const struct lw__task *task) {
+    return hand->running && lw__see(&task->crashes) > hand->kind->set.retry.crashes;
 }
 
 lw_outcome lw__attempt_run(struct lw__hand *hand, struct lw__task *task) {
     lw_outcome outcome;
     hand->is_crash_ordered = false;
     lw__attempt_open(hand, task);
+    if (__builtin_expect(is_poison(hand, task), 0)) {
+        lw__attempt_close(hand);
+        return lw_fail(&hand->ctx, "its crash budget is used up");
+    }
     lw_handler run = task->spec && task->spec->run ? task->spec->run : hand->kind->run;
     if (!is_ordered_to_fail(hand, &outcome))
         outcome =

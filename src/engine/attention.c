@@ -20,16 +20,31 @@ static bool take_token(lw_engine *engine) {
     return true;
 }
 
+/* One of those under way may be past its last look: then it finds the news when its token has
+ * ended. */
+static bool take_token_or_leave_word(lw_engine *engine) {
+    if (take_token(engine))
+        return true;
+    LW__POINT("call: no token, no word left");
+    atomic_store(&engine->has_news, 1);
+    return take_token(engine);
+}
+
 void lw__attention_call(lw_engine *engine) {
-    if (!atomic_load(&engine->is_started) || !engine->pool || !take_token(engine))
+    if (!atomic_load(&engine->is_started) || !engine->pool || !take_token_or_leave_word(engine))
         return;
     atomic_fetch_add(&engine->attentive, 1);
+    atomic_fetch_add(&engine->holders,
+                     1); /* the token's: it may begin after the engine was closed */
     LW__POINT("call: attentive, not sent");
     if (lw_pool_try_submit(engine->pool, lw__hand_run_token, engine) < 0) {
-        /* All workers are stuck, or the pool stops: whoever comes back looks at the news. */
+        /* All workers are stuck, or the pool stops. One that comes back cannot be sent anything
+         * before it is back: the scheduler tries again. */
         LW__POINT("call: refused, still attentive");
         atomic_fetch_sub(&engine->attentive, 1);
         atomic_fetch_sub(&engine->tokens, 1);
+        atomic_fetch_sub(&engine->holders, 1);
+        lw__scheduler_hasten(engine, lw__engine_now(engine) + LW__HAND_TICK_NS);
     }
 }
 

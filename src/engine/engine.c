@@ -29,7 +29,33 @@ static void look_after_turn(void *user) {
     lw__engine_attend(engine);
 }
 
+/* A task comes in that another connection has submitted: its names may be new here. */
+static int meet(void *user, const char *kind, const char *queue) {
+    lw_engine *engine = user;
+    struct lw__kind_info *kind_info;
+    struct lw__queue_info *queue_info;
+    int rc = lw__registry_kind(engine, kind, &kind_info, NULL);
+    if (rc == LW_OK)
+        rc = lw__registry_queue(engine, queue, &queue_info, NULL);
+    if (rc == LW_OK && !kind_info->run)
+        lw__registry_use(engine, kind_info, false);
+    return rc;
+}
+
 /* ---- open --------------------------------------------------------------------------------- */
+
+/* The names of tasks that were in the store already. */
+static int meet_all(lw_engine *engine, lw_error *err) {
+    struct lw__index *index = engine->index;
+    struct lw__kind_info *kind;
+    struct lw__queue_info *queue;
+    int rc = LW_OK;
+    for (uint32_t i = 0; rc == LW_OK && i < index->kind_count; i++)
+        rc = lw__registry_kind(engine, index->kinds[i]->name, &kind, err);
+    for (uint32_t i = 0; rc == LW_OK && i < index->queue_count; i++)
+        rc = lw__registry_queue(engine, index->queues[i]->name, &queue, err);
+    return rc;
+}
 
 static int open_store(lw_engine *engine, const char *url, lw_error *err) {
     struct lw__store_options options = {
@@ -39,6 +65,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
         .task_limit = engine->set.task_limit,
         .byte_limit = engine->set.byte_limit,
         .reserve = engine->set.reserve,
+        .worker_slots = engine->set.workers + engine->set.stuck_max,
         .tells_failed = engine->set.on_failed || lw__log_wants(&engine->set.log, LW_LOG_WARN),
         .tells_aborted = engine->set.on_aborted != NULL,
         .hooks = {.user = engine,
@@ -46,6 +73,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
                   .hasten = lw__scheduler_hasten,
                   .cancel = lw__hand_cancel,
                   .settled = look_after_turn,
+                  .meet = meet,
                   .moved = lw__events_note},
     };
     if (getrandom(options.secret, sizeof options.secret, 0) != sizeof options.secret)
@@ -81,6 +109,8 @@ static int build(lw_engine *engine, const char *url, lw_error *err) {
     int rc = open_store(engine, url, err);
     if (rc == LW_OK)
         rc = lw__registry_queue(engine, "default", &engine->default_queue, err);
+    if (rc == LW_OK)
+        rc = meet_all(engine, err);
     return rc;
 }
 
@@ -126,6 +156,7 @@ static int make_hands(lw_engine *engine, lw_error *err) {
     for (uint32_t i = count; i-- > 0;) {
         struct lw__hand *hand = &engine->all_hands[i];
         lw__hand_init(hand, engine);
+        hand->running = engine->index->running ? &engine->index->running[i] : NULL;
         hand->next = engine->free_hands;
         engine->free_hands = hand;
     }
@@ -143,7 +174,7 @@ static int start_workers(lw_engine *engine, lw_error *err) {
         LW_POOL_OPTIONS(.name = engine->set.name, .min_workers = (int)engine->set.workers,
                         .max_workers = (int)engine->set.workers,
                         .queue_limit = (int)engine->hand_count + 1, .overflow = LW_REFUSE,
-                        .task_timeout_ms = LW_TIMEOUT_MS_MAX,
+                        .task_timeout_ms = LW_TIMEOUT_MS_MAX, .on_drop = lw__hand_drop_token,
                         .stuck_max = engine->set.stuck_max ? (int)engine->set.stuck_max : LW_ZERO,
                         .log = engine->set.log.write ? &engine->set.log : NULL,
                         .clock = engine->set.clock, .allocator = &engine->set.allocator),
@@ -186,6 +217,8 @@ int lw_start(lw_engine *engine, lw_error *err) {
     lw__log(&engine->set.log, LW_LOG_DEBUG, "engine", "started",
             LW__FIELD_TEXT("engine", engine->set.name),
             LW__FIELD_U64("workers", engine->set.workers));
+    if (engine->store->ops->start)
+        engine->store->ops->start(engine->store);
     atomic_store(&engine->has_news, 1); /* there may be tasks from before */
     lw__engine_attend(engine);
     return LW_OK;

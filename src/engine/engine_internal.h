@@ -109,6 +109,7 @@ struct lw__hand {
     lw_engine *engine;
     struct lw__hand *outer;        /* of the same thread */
     struct lw__hand *next, **link; /* in engine->hands; guarded by hands_mu */
+    _Atomic uint64_t *running;     /* where the store wants to see what it runs; NULL: nowhere */
     lw_ctx *pool_ctx;              /* of the token; NULL: no worker */
 
     /* the present attempt: written by the hand's thread, read under hands_mu */
@@ -165,6 +166,7 @@ struct lw_engine {
     _Atomic uint32_t hurrying;
     _Atomic uint64_t recent;                  /* the last time that a hand has read */
     _Alignas(64) _Atomic uint32_t stop_level; /* enum lw__stop_level */
+    _Atomic uint32_t beginning;               /* stops that have not told everybody yet */
     _Atomic bool is_started;
     _Atomic uint64_t refused, stuck_total;
     _Atomic uint32_t event_streams; /* how many */
@@ -204,7 +206,7 @@ struct lw_engine {
     struct lw_events *streams; /* guarded by events_mu */
     bool has_events_ended;     /* likewise: a stream says so when all was read */
 
-    /* tokens that run, and whoever will close it: the last one frees it */
+    /* tokens, and whoever will close it: the last one frees it */
     _Atomic uint32_t holders;
 };
 
@@ -297,7 +299,7 @@ static inline void lw__engine_attend(lw_engine *engine) {
 }
 
 void lw__hand_attend(struct lw__hand *hand);   /* "I will look" */
-void lw__hand_withdraw(struct lw__hand *hand); /* "I might not, for a while": passes the duty on */
+void lw__hand_withdraw(struct lw__hand *hand); /* "I might not": look, or attend, after this */
 
 /* ---- hand.c ------------------------------------------------------------------------------- */
 
@@ -306,6 +308,7 @@ void lw__hand_free(struct lw__hand *hand);
 
 /* A token: the pool's task. */
 void lw__hand_run_token(lw_ctx *pool_ctx, void *engine);
+void lw__hand_drop_token(void *engine);
 
 /* Takes the hand into the list of those that run something, and makes it the thread's innermost. */
 void lw__hand_enter(struct lw__hand *hand);
@@ -341,7 +344,7 @@ uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told);
 /* ---- oversight.c -------------------------------------------------------------------------- */
 
 /* The attempt with this token is past its hard deadline. */
-void lw__hand_declare_stuck(struct lw__hand *hand, uint64_t token);
+void lw__hand_declare_stuck(lw_engine *engine, uint64_t token);
 
 /* The scheduler's and the stop's: takes back what a slow hand has not begun. */
 void lw__hand_relieve_all(lw_engine *engine, bool is_tick);

@@ -36,6 +36,7 @@ static _Thread_local struct lw__hand *innermost;
 void lw__hand_init(struct lw__hand *hand, lw_engine *engine) {
     lw__ctx_init(&hand->ctx, engine->set.clock, &engine->stop_level, engine->is_alive);
     hand->ctx.owner = hand;
+    hand->ctx.task = &hand->shown;
     hand->engine = engine;
     hand->mean_ns = LW__HAND_SHORT_NS;
     lw__mutex_init(&hand->mu);
@@ -303,11 +304,19 @@ static void sample(struct lw__kind_info *kind, uint64_t wait_ns, uint64_t run_ns
     lw__mutex_unlock(&kind->mu);
 }
 
-/* More than one worker's work is waiting. */
+/* Whoever brought something since the claim has relied on this hand. */
+static void let_others_look(struct lw__hand *hand) {
+    lw__hand_withdraw(hand);
+    lw__engine_attend(hand->engine);
+}
+
+/* More than one worker's work is waiting; a strict hand tells what has ended only after its
+ * task. */
 static void reinforce(struct lw__hand *hand) {
-    lw_engine *engine = hand->engine;
-    if (hand->left > 0 && (!hand->is_hurrying || hand->left * hand->mean_ns > REINFORCE_NS))
-        lw__attention_call(engine);
+    bool is_more = hand->is_hurrying ? hand->left * hand->mean_ns > REINFORCE_NS
+                                     : hand->left > 0 || hand->must_tell;
+    if (is_more)
+        lw__attention_call(hand->engine);
 }
 
 static void run_claimed(struct lw__hand *hand, struct lw__task **tasks, uint32_t count) {
@@ -316,7 +325,7 @@ static void run_claimed(struct lw__hand *hand, struct lw__task **tasks, uint32_t
     uint64_t enqueued = lw__see(&tasks[0]->enqueued_at), start = hand->started;
     LW__POINT("hand: claimed, still attentive");
     if (!hand->is_hurrying)
-        lw__hand_withdraw(hand);
+        let_others_look(hand);
     reinforce(hand);
     run_batch(hand, count);
     uint64_t mean = (lw__engine_now(engine) - start) / count;
@@ -342,6 +351,8 @@ uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told) {
     uint32_t count = claim(hand, tasks);
     if (count > 0)
         run_claimed(hand, tasks, count);
+    if (hand->must_tell && count == 0)
+        let_others_look(hand); /* callbacks may be slow */
     *told = hand->must_tell ? lw__tell(hand->engine) : 0;
     if (*told > 0 || hand->has_settled)
         after_settling(hand);
@@ -371,14 +382,17 @@ static struct lw__hand *take_hand(lw_engine *engine) {
     return hand;
 }
 
-static void give_hand(struct lw__hand *hand) {
+/* Whether it was written off is known for sure only when nobody can find it any more. */
+static bool give_hand(struct lw__hand *hand) {
     lw_engine *engine = hand->engine;
     shift(hand, false);
     lw__hand_leave(hand);
     lw__mutex_lock(&engine->hands_mu);
+    bool was_stuck = atomic_exchange(&hand->is_stuck, false);
     hand->next = engine->free_hands;
     engine->free_hands = hand;
     lw__mutex_unlock(&engine->hands_mu);
+    return was_stuck;
 }
 
 static bool await_news(struct lw__hand *hand) {
@@ -431,10 +445,9 @@ static void work(struct lw__hand *hand) {
 /* The token ends; after this the engine may be gone. */
 static void end_token(struct lw__hand *hand) {
     lw_engine *engine = hand->engine;
-    bool was_stuck = atomic_exchange(&hand->is_stuck, false);
     lw__hand_withdraw(hand);
     LW__POINT("token: ends, hand still there");
-    give_hand(hand);
+    bool was_stuck = give_hand(hand);
     if (was_stuck)
         atomic_store(&engine->has_news, 1); /* there may be a worker again */
     else
@@ -465,19 +478,30 @@ static void abandon(struct lw__hand *hand) {
     after_settling(hand);
 }
 
+/* What a clean-up handler is about. on_attempt may end the thread once more, within the handler:
+ * glibc then runs that handler from the start a second time. */
+struct ending {
+    struct lw__hand *hand;
+    bool has_begun;
+};
+
 static void on_thread_ended(void *arg) {
     end_token(arg);
 }
 
 /* The handler has ended its thread: its attempt has crashed, the rest of its batch goes back. */
 static void on_thread_ending(void *arg) {
-    struct lw__hand *hand = arg;
+    struct ending *ending = arg;
+    if (ending->has_begun)
+        return;
+    ending->has_begun = true;
+    struct lw__hand *hand = ending->hand;
     lw_engine *engine = hand->engine;
     if (!lw__engine_is_alive(engine))
         return;
     abandon(hand);
     atomic_store(&engine->has_news, 1);
-    pthread_cleanup_push(on_thread_ended, hand); /* on_attempt may end the thread once more */
+    pthread_cleanup_push(on_thread_ended, hand);
     lw__verdict_tell(hand);
     pthread_cleanup_pop(1);
 }
@@ -485,17 +509,25 @@ static void on_thread_ending(void *arg) {
 void lw__hand_run_token(lw_ctx *pool_ctx, void *arg) {
     lw_engine *engine = arg;
     LW__POINT("token: runs, nothing touched yet");
-    atomic_fetch_add(&engine->holders, 1);
     struct lw__hand *hand = take_hand(engine);
     hand->pool_ctx = pool_ctx;
     if (lw__engine_now(engine) - hand->started > STREAK_GAP_NS)
         hand->streak = 0;
     hand->is_attentive = true; /* the token brought it along */
     lw__hand_enter(hand);
-    pthread_cleanup_push(on_thread_ending, hand);
+    struct ending ending = {.hand = hand};
+    pthread_cleanup_push(on_thread_ending, &ending);
     work(hand);
     pthread_cleanup_pop(0);
     end_token(hand);
+}
+
+/* The pool was closed before its turn came. */
+void lw__hand_drop_token(void *arg) {
+    lw_engine *engine = arg;
+    atomic_fetch_sub(&engine->attentive, 1);
+    atomic_fetch_sub(&engine->tokens, 1);
+    lw__engine_release(engine);
 }
 
 /* ---- guests ------------------------------------------------------------------------------- */
@@ -514,7 +546,11 @@ static void on_guest_ended(void *arg) {
 }
 
 static void on_guest_ending(void *arg) {
-    struct lw__hand *hand = arg;
+    struct ending *ending = arg;
+    if (ending->has_begun)
+        return;
+    ending->has_begun = true;
+    struct lw__hand *hand = ending->hand;
     if (!lw__engine_is_alive(hand->engine))
         return;
     abandon(hand);
@@ -527,7 +563,8 @@ void lw__hand_run_guest(lw_engine *engine, struct lw__task *task, uint64_t token
     struct lw__hand hand = {0};
     lw__hand_init(&hand, engine);
     lw__hand_enter(&hand);
-    pthread_cleanup_push(on_guest_ending, &hand);
+    struct ending ending = {.hand = &hand};
+    pthread_cleanup_push(on_guest_ending, &ending);
     hand.started = lw__engine_now(engine);
     if (run_task(&hand, task, token))
         engine->store->ops->account(engine->store, lw__engine_now(engine), &task, 1);

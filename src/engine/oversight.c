@@ -74,22 +74,28 @@ static bool relieve(struct lw__hand *hand, uint64_t cursor) {
 }
 
 /* A hurrying hand that is in a slow task does not look any more, whatever it has said. */
-static void revoke(struct lw__hand *hand) {
+static bool revoke(struct lw__hand *hand) {
     bool was_attentive = true;
-    if (atomic_compare_exchange_strong(&hand->is_attentive, &was_attentive, false))
-        atomic_fetch_sub(&hand->engine->attentive, 1);
+    if (!atomic_compare_exchange_strong(&hand->is_attentive, &was_attentive, false))
+        return false;
+    LW__POINT("revoke: not its any more, still counted");
+    atomic_fetch_sub(&hand->engine->attentive, 1);
+    return true; /* what it left behind, and what came since, is news to others */
 }
 
 void lw__hand_relieve_all(lw_engine *engine, bool is_tick) {
     bool has_news = false;
+    if (!atomic_load(&engine->is_started))
+        return; /* the hands are being made, perhaps */
     for (uint32_t i = 0; i < engine->hand_count; i++) {
         struct lw__hand *hand = &engine->all_hands[i];
         uint64_t cursor = atomic_load(&hand->cursor);
         LW__POINT("relieve: cursor read");
-        bool is_busy = atomic_load(&hand->token) != 0;
-        if (is_busy && (!is_tick || cursor == hand->seen_cursor)) {
+        /* Also in a callback. Before that its owner still looks at the first of the batch. */
+        bool has_begun = (cursor >> 16 & 0xffff) > 0;
+        if (has_begun && (!is_tick || cursor == hand->seen_cursor)) {
             has_news |= relieve(hand, cursor);
-            revoke(hand);
+            has_news |= revoke(hand);
         }
         if (is_tick)
             hand->seen_cursor = cursor;
@@ -121,10 +127,12 @@ struct finding {
     uint64_t pool_number; /* of the token */
 };
 
-static bool find_stuck(struct lw__hand *hand, uint64_t token, struct finding *found) {
-    lw_engine *engine = hand->engine;
-    lw__mutex_lock(&engine->hands_mu); /* its token cannot end meanwhile */
-    bool is_there = atomic_load(&hand->token) == token;
+static bool find_stuck(lw_engine *engine, uint64_t token, struct finding *found) {
+    lw__mutex_lock(&engine->hands_mu); /* the hand stays meanwhile, and so does its token */
+    struct lw__hand *hand = engine->hands;
+    while (hand && atomic_load(&hand->token) != token)
+        hand = hand->next;
+    bool is_there = hand != NULL;
     if (is_there) {
         found->id = atomic_load(&hand->task_id);
         found->pool_ctx = hand->pool_ctx;
@@ -142,10 +150,9 @@ static bool find_stuck(struct lw__hand *hand, uint64_t token, struct finding *fo
 
 /* The hand's worker is written off and replaced; the attempt goes on, and is settled when it
  * ends. */
-void lw__hand_declare_stuck(struct lw__hand *hand, uint64_t token) {
-    lw_engine *engine = hand->engine;
+void lw__hand_declare_stuck(lw_engine *engine, uint64_t token) {
     struct finding found = {0};
-    if (!find_stuck(hand, token, &found))
+    if (!find_stuck(engine, token, &found))
         return;
     LW__POINT("stuck: marked, worker not written off");
     if (found.pool_ctx)

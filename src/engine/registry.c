@@ -52,7 +52,9 @@ static void tell_store(lw_engine *engine, const struct lw__kind_info *info) {
     const struct lw__keep *keeps[3] = {&info->set.finished, &info->set.failed, &info->set.aborted};
     struct lw__kind_options options = {.has_handler =
                                            info->run != NULL || atomic_load(&info->is_call),
-                                       .concurrency = info->set.concurrency};
+                                       .concurrency = info->set.concurrency,
+                                       .key_scope = info->set.key_scope,
+                                       .key_window_ns = info->set.key_window_ns};
     for (int i = 0; i < 3; i++) {
         options.retention[i].ttl_ns = keeps[i]->ns;
         options.retention[i].max = keeps[i]->max;
@@ -78,8 +80,7 @@ static int make_kind(lw_engine *engine, const char *name, uint32_t hash,
         return rc;
     }
     atomic_store_explicit(&engine->kind_infos[info->number], info, memory_order_release);
-    tell_store(engine, info);
-    *out = info;
+    *out = info; /* the store has the same defaults */
     return LW_OK;
 }
 

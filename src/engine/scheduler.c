@@ -46,8 +46,8 @@ void lw__alarm_cancel(struct lw__hand *hand) {
     lw__mutex_unlock(&engine->alarms_mu);
 }
 
+/* Of an attempt, not of its hand, which may be gone when it rings. */
 struct ring {
-    struct lw__hand *hand;
     uint64_t token;
     bool is_hard;
 };
@@ -59,7 +59,7 @@ static bool next_alarm(lw_engine *engine, uint64_t now, struct ring *ring) {
     if (timer) {
         struct lw__hand *hand = LW__TIMER_OWNER(timer, struct lw__hand, alarm);
         uint64_t grace = hand->stuck_ns;
-        *ring = (struct ring){hand, hand->alarm_token, hand->is_overdue};
+        *ring = (struct ring){hand->alarm_token, hand->is_overdue};
         if (!hand->is_overdue && grace != LW__NEVER)
             lw__timer_set(&engine->alarms, &hand->alarm, now + grace);
         hand->is_overdue = true;
@@ -73,7 +73,7 @@ static void ring_alarms(lw_engine *engine, uint64_t now) {
     while (next_alarm(engine, now, &ring)) {
         LW__POINT("alarm: popped, not rung");
         if (ring.is_hard)
-            lw__hand_declare_stuck(ring.hand, ring.token);
+            lw__hand_declare_stuck(engine, ring.token);
         else
             lw__hand_cancel(engine, ring.token, LW_REASON_TIMEOUT);
     }
@@ -97,6 +97,12 @@ uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now) {
     return due;
 }
 
+/* There is news and nobody looks, because all workers were stuck when one was called. */
+static bool is_call_due(lw_engine *engine) {
+    return atomic_load(&engine->has_news) && atomic_load(&engine->attentive) == 0
+           && atomic_load(&engine->tokens) < engine->set.workers;
+}
+
 /* Also how soon to look again while hands hurry. */
 static uint64_t tick(lw_engine *engine, uint64_t now, uint32_t *idle_ticks) {
     bool is_hurrying = atomic_load(&engine->hurrying) > 0;
@@ -105,7 +111,7 @@ static uint64_t tick(lw_engine *engine, uint64_t now, uint32_t *idle_ticks) {
         atomic_store(&engine->recent, now); /* the hand that should may be in a slow task */
         lw__hand_relieve_all(engine, true);
     }
-    return *idle_ticks <= LINGER_TICKS ? now + LW__HAND_TICK_NS : LW__NEVER;
+    return *idle_ticks <= LINGER_TICKS || is_call_due(engine) ? now + LW__HAND_TICK_NS : LW__NEVER;
 }
 
 static void *scheduler_main(void *arg) {
@@ -143,5 +149,4 @@ void lw__scheduler_stop(lw_engine *engine) {
     atomic_store(&engine->must_end, 1);
     lw__scheduler_call(engine);
     pthread_join(engine->scheduler, NULL);
-    engine->has_scheduler = false;
 }

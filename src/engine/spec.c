@@ -3,97 +3,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/names.h"
+#include "store/check.h"
 
 #include <string.h>
 
 #define DEFAULT_PRIORITY 1000
-#define RUN_AT_MS_MAX (INT64_MAX / 1000000 / 2) /* the year 2116: times in ns have room to spare */
-
-/* ---- checks ------------------------------------------------------------------------------- */
-
-static int check_time(const char *field, int64_t ms, lw_error *err) {
-    if (ms >= 0 && ms <= LW_TIMEOUT_MS_MAX)
-        return LW_OK;
-    return lw__error_set(err, LW_EINVAL, 0, "%s is %lld, must be 0 to %lld", field, (long long)ms,
-                         (long long)LW_TIMEOUT_MS_MAX);
-}
-
-static int check_times(const lw_task *task, lw_error *err) {
-    int rc = check_time("delay_ms", task->delay_ms, err);
-    if (rc == LW_OK)
-        rc = check_time("start_by_ms", task->start_by_ms, err);
-    if (rc == LW_OK)
-        rc = check_time("finish_by_ms", task->finish_by_ms, err);
-    if (rc == LW_OK)
-        rc = check_time("key_window_ms", task->key_window_ms, err);
-    if (rc == LW_OK && (task->run_at_ms < 0 || task->run_at_ms > RUN_AT_MS_MAX))
-        rc = lw__error_set(err, LW_EINVAL, 0,
-                           "run_at_ms is %lld, must be milliseconds since 1970, at most %lld",
-                           (long long)task->run_at_ms, (long long)RUN_AT_MS_MAX);
-    if (rc == LW_OK && task->delay_ms > 0 && task->run_at_ms > 0)
-        rc = lw__error_set(err, LW_EINVAL, 0,
-                           "delay_ms and run_at_ms are both given, must be one of them");
-    if (rc == LW_OK
-        && (task->submit_timeout_ms < LW_ZERO || task->submit_timeout_ms > LW_TIMEOUT_MS_MAX))
-        rc = lw__error_set(err, LW_EINVAL, 0,
-                           "submit_timeout_ms is %lld, must be -1, LW_ZERO, or 0 to %lld",
-                           (long long)task->submit_timeout_ms, (long long)LW_TIMEOUT_MS_MAX);
-    return rc;
-}
-
-static int check_payload(const lw_task *task, lw_error *err) {
-    if (task->payload.size > LW_PAYLOAD_MAX)
-        return lw__error_set(err, LW_EINVAL, 0, "the payload has %zu bytes, must be at most %d",
-                             task->payload.size, LW_PAYLOAD_MAX);
-    if (task->payload.size > 0 && !task->payload.data)
-        return lw__error_set(err, LW_EINVAL, 0, "the payload is NULL but has %zu bytes",
-                             task->payload.size);
-    if (!task->run && (task->arg || task->on_drop))
-        return lw__error_set(err, LW_EINVAL, 0,
-                             "arg and on_drop are for tasks with a function (run)");
-    return LW_OK;
-}
-
-static int check_numbers(const lw_task *task, lw_error *err) {
-    if (task->priority != LW_ZERO && (task->priority < 0 || task->priority > UINT32_MAX))
-        return lw__error_set(err, LW_EINVAL, 0, "priority is %lld, must be LW_ZERO or 0 to %u",
-                             (long long)task->priority, UINT32_MAX);
-    if ((unsigned)task->key_scope > LW_KEY_WINDOW)
-        return lw__error_set(err, LW_EINVAL, 0, "key_scope is %d, must be an lw_key_scope",
-                             (int)task->key_scope);
-    if (task->after_count > LW_AFTER_MAX || (task->after_count > 0 && !task->after))
-        return lw__error_set(err, LW_EINVAL, 0,
-                             "after_count is %zu, must be at most %d, and after given",
-                             task->after_count, LW_AFTER_MAX);
-    if ((unsigned)task->after_policy > LW_AFTER_RUN)
-        return lw__error_set(err, LW_EINVAL, 0, "after_policy is %d, must be an lw_after_policy",
-                             (int)task->after_policy);
-    return LW_OK;
-}
-
-static int check_rest(const lw_task *task, lw_error *err) {
-    int rc = check_payload(task, err);
-    if (rc == LW_OK)
-        rc = check_numbers(task, err);
-    if (rc == LW_OK)
-        rc = check_times(task, err);
-    if (rc == LW_OK && task->key)
-        rc = lw__key_check(task->key, err);
-    return rc;
-}
-
-static int check(const lw_task *task, lw_error *err) {
-    if (!task)
-        return lw__error_set(err, LW_EINVAL, 0, "the task is NULL");
-    if (task->struct_size != sizeof *task)
-        return lw__error_set(err, LW_EINVAL, 0,
-                             "struct_size of the task is %zu, must be %zu: use LW_TASK(...)",
-                             task->struct_size, sizeof *task);
-    if (!task->kind && !task->run)
-        return lw__error_set(err, LW_EINVAL, 0, "the task has no kind, and no function either");
-    return LW_OK;
-}
 
 bool lw__spec_is_plain(const lw_task *task) {
     return task && task->struct_size == sizeof *task && task->kind
@@ -237,10 +151,10 @@ int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct 
     struct lw__kind_info *kind;
     memset(put, 0, sizeof *put);
     put->priority = DEFAULT_PRIORITY;
-    int rc = check(task, err);
+    int rc = lw__check_task(task, err);
     if (rc < 0)
         return rc;
-    rc = check_rest(task, err);
+    rc = lw__check_fields(task, err);
     if (rc == LW_OK)
         rc = name_put(engine, task, put, &kind, err);
     if (rc == LW_OK)

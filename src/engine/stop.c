@@ -32,9 +32,7 @@ static void begin_drain_all(lw_engine *engine) {
     lw__engine_attend(engine);
 }
 
-static void begin(lw_engine *engine, enum lw__stop_level level) {
-    if (!raise_level(engine, level))
-        return;
+static void go_to_level(lw_engine *engine, enum lw__stop_level level) {
     LW__POINT("stop: level raised, store not told");
     engine->store->ops->restrain(engine->store, LW__STORE_NO_PUT | LW__STORE_NO_RELEASE);
     lw__lot_wake_all(&engine->room); /* they are refused now */
@@ -42,6 +40,14 @@ static void begin(lw_engine *engine, enum lw__stop_level level) {
         begin_drain_all(engine);
     else if (level == LW__STOP_DROP)
         begin_drop(engine);
+}
+
+/* Another stop that finds the level raised already waits until that one is through with it. */
+static void begin(lw_engine *engine, enum lw__stop_level level) {
+    atomic_fetch_add(&engine->beginning, 1);
+    if (raise_level(engine, level))
+        go_to_level(engine, level);
+    atomic_fetch_sub(&engine->beginning, 1);
     lw__lot_wake_all(&engine->quiet); /* what they wait for may be less now */
 }
 
@@ -51,6 +57,8 @@ static bool has_workers(lw_engine *engine) {
 
 static bool is_quiet(lw_engine *engine) {
     enum lw__stop_level level = lw__engine_stop_level(engine);
+    if (atomic_load(&engine->beginning) > 0)
+        return false;
     return engine->store->ops->is_quiet(engine->store,
                                         level != LW__STOP_DROP && has_workers(engine));
 }

@@ -69,7 +69,8 @@ static int wait_for_room(struct submission *s) {
     uint64_t deadline = wait_until(s), passed_on = atomic_load(&engine->offers);
     int rc = LW_EFULL;
     bool has_slept = false;
-    if (is_like_others(s))
+    bool is_counted = is_like_others(s); /* once it is in, its spec is the store's */
+    if (is_counted)
         atomic_fetch_add(&s->queue->waiting, 1);
     while (rc == LW_EFULL) {
         struct lw__waiter me = {0};
@@ -96,7 +97,7 @@ static int wait_for_room(struct submission *s) {
         if (rc == LW_ETIMEDOUT && s->ctx && lw_ctx_done(s->ctx))
             rc = LW_ECANCELED;
     }
-    if (is_like_others(s))
+    if (is_counted)
         atomic_fetch_sub(&s->queue->waiting, 1);
     LW__POINT("room: out, not passed on");
     lw__submit_offer_room(engine);
@@ -142,6 +143,10 @@ static int drop_and_put(struct submission *s) {
                                               s->puts[refused_one(s, rc)].queue))
         rc = put(s, lw__engine_now(engine));
     lw__engine_attend(engine);
+    if (rc < 0) { /* what was dropped has made room for nothing, or was the last of all */
+        lw__submit_offer_room(engine);
+        lw__stop_announce(engine);
+    }
     return rc;
 }
 

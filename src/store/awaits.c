@@ -175,7 +175,7 @@ static void step_forward(struct lw__index *index, struct lw__task *task, bool is
         lw__index_release_locked(index, task, now);
 }
 
-void lw__index_release_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+static void release(struct lw__index *index, struct lw__task *task, uint64_t now, bool can_delay) {
     if (lw__task_flags(task) & LW__TASK_UNSAVED)
         return; /* when it is durable, it is looked at again */
     uint64_t due = lw__see(&task->due_at);
@@ -188,10 +188,19 @@ void lw__index_release_locked(struct lw__index *index, struct lw__task *task, ui
     }
     lw__index_kind_of(index, task)->created--;
     index->created_count--;
-    if (due > now && !(index->restraints & LW__STORE_NO_DELAY))
+    if (due > now && can_delay)
         lw__index_schedule_locked(index, task, LW__EVENT_DELAY, due, now);
     else
         lw__index_enqueue_locked(index, task, LW__EVENT_ENQUEUE, now);
+}
+
+void lw__index_release_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    release(index, task, now, !(index->restraints & LW__STORE_NO_DELAY));
+}
+
+void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    bool has_waited = task->spec && task->spec->after_count > 0;
+    release(index, task, now, !has_waited || !(index->restraints & LW__STORE_NO_DELAY));
 }
 
 void lw__index_release_dependents_locked(struct lw__index *index, const struct lw__task *task,

@@ -20,6 +20,8 @@ static int expedite(struct lw__index *index, struct lw__task *task, uint64_t now
     if (lw__task_state(task) != LW_SCHEDULED)
         return LW_PENDING;
     lw__index_run_now_locked(index, task, now);
+    if (index->journal)
+        lw__journal_note(index->journal, LW__JOURNAL_CHANGE, task);
     return LW_OK;
 }
 

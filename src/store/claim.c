@@ -84,6 +84,8 @@ bool lw__index_finish(struct lw__store *store, struct lw__task *task, uint64_t n
         !(lw__task_flags(task) & (LW__TASK_SLOW | LW__TASK_CANCELLING | LW__TASK_STUCK));
     if (is_plain)
         lw__index_move_locked(index, task, LW__EVENT_FINISH, now);
+    if (is_plain && __builtin_expect(index->journal != NULL, 0))
+        lw__task_flag(task, LW__TASK_UNSAVED, 0); /* its end is noted with the others' */
     lw__task_unlock(task);
     return is_plain;
 }

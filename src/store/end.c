@@ -55,10 +55,12 @@ static void release_dependents(struct lw__index *index, struct lw__task *task, u
 }
 
 void lw__index_end_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
-    if (index->journal)
-        lw__journal_note(index->journal, LW__JOURNAL_END, task);
-    else
+    if (!index->journal) {
         lw__index_end_durable_locked(index, task, now);
+        return;
+    }
+    task->link.next = task->link.previous = NULL; /* not told, not retained: nobody's yet */
+    lw__journal_note(index->journal, LW__JOURNAL_END, task);
 }
 
 void lw__index_end_durable_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
@@ -107,8 +109,8 @@ static bool is_idle(const struct lw__task *task) {
            || (state == LW_ENQUEUED && task->place.lane);
 }
 
-bool lw__index_abort_locked(struct lw__index *index, struct lw__task *task, uint64_t now,
-                            const char *reason) {
+bool lw__index_abort_idle_locked(struct lw__index *index, struct lw__task *task, uint64_t now,
+                                 const char *reason) {
     bool was_idle = is_idle(task);
     if (was_idle)
         lw__index_detach_locked(index, task);
@@ -124,16 +126,24 @@ bool lw__index_abort_locked(struct lw__index *index, struct lw__task *task, uint
         lw__put(&task->errors, errors); /* without memory it goes without saying */
     if (can_abort)
         lw__index_move_locked(index, task, LW__EVENT_ABORT, now);
+    if (can_abort && index->journal)
+        lw__task_flag(task, LW__TASK_UNSAVED, 0); /* whoever has claimed it notes the end */
     lw__task_unlock(task);
     /* Not under the task's lock: retiring may wait for readers, and they wait for that lock. */
     struct lw__errors *unused = !can_abort ? errors : errors ? old : NULL;
     if (unused)
         lw__index_retire_block_locked(index, unused, unused->size);
-    if (!can_abort)
-        lw__index_ask_locked(index, task, LW_REASON_CANCELLED);
-    else if (was_idle)
+    if (was_idle)
         lw__index_end_locked(index, task, now);
     return can_abort;
+}
+
+bool lw__index_abort_locked(struct lw__index *index, struct lw__task *task, uint64_t now,
+                            const char *reason) {
+    if (lw__index_abort_idle_locked(index, task, now, reason))
+        return true;
+    lw__index_ask_locked(index, task, LW_REASON_CANCELLED);
+    return false;
 }
 
 /* Asks a started task to give up. */

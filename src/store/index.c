@@ -225,9 +225,14 @@ void lw__index_set_kind(struct lw__store *store, uint16_t number,
     kind->has_handler = options->has_handler;
     kind->concurrency = options->concurrency;
     kind->user = options->user;
-    for (int i = 0; i < 3; i++)
+    kind->key_scope = options->key_scope;
+    kind->key_window_ns = options->key_window_ns;
+    for (int i = 0; i < 3; i++) {
         kind->retained[i].settings = options->retention[i];
+        lw__retained_review_locked(index, &kind->retained[i], lw__now(index->options.clock));
+    }
     lw__index_review_kind_locked(index, kind);
+    lw__grace_collect(&index->grace);
     lw__brief_unlock(&index->mu);
 }
 

@@ -55,6 +55,8 @@ struct lw__kind {
     uint32_t concurrency;
     uint32_t claimed; /* being run, or about to be */
     void *user;       /* the engine's */
+    lw_key_scope key_scope;
+    uint64_t key_window_ns;
     struct lw__lane *lanes;
     struct lw__retained retained[3];
     uint64_t created, scheduled, unfinished;                                  /* tasks now */
@@ -99,6 +101,7 @@ struct lw__index {
     struct lw__grace grace; /* readers from any thread */
     struct lw__ids ids;
 
+    _Atomic uint64_t *running; /* a place for each worker: the id that it runs. NULL: nobody asks */
     struct lw__journal *journal; /* NULL: nothing is made durable */
 
     _Alignas(64) struct lw__brief mu;
@@ -216,8 +219,9 @@ void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *
 /* Whether something holds a task in `created`. */
 bool lw__index_must_wait(const struct lw__task *task);
 
-/* Takes back a task that was put and could not be made durable. */
-void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task);
+/* Takes back a task that was put and could not be made durable. Those that came to wait for it do
+ * as if it was aborted. */
+void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 
 /* Counts a task that came back, whether or not there is room. */
 void lw__index_count_restored_locked(struct lw__index *index, const struct lw__task *task);
@@ -238,6 +242,8 @@ struct lw__restored {
     uint16_t crashes, snoozes;
     uint64_t token;
     bool is_reserved;
+    uint64_t scope, generation; /* 0: none; else there is a spec, and the scope was restored */
+    bool is_unclean;
     struct lw__spec *spec;
     struct lw__errors *errors;
     struct lw__output *output;
@@ -246,6 +252,9 @@ struct lw__restored {
 /* LW_OK, LW_ENOMEM. */
 int lw__index_restore_locked(struct lw__index *index, const struct lw__restored *restored,
                              uint64_t now);
+
+/* The process that ran this task has died: an attempt is charged to its crash budget. */
+void lw__index_charge_locked(struct lw__index *index, uint64_t id, uint64_t now);
 
 /* ---- plain.c ------------------------------------------------------------------------------ */
 
@@ -290,7 +299,10 @@ void lw__index_end_locked(struct lw__index *index, struct lw__task *task, uint64
 /* The same, once the end is durable. */
 void lw__index_end_durable_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 
-/* Aborts a task that does not run: moves it, keeps the reason, and ends it. */
+/* Aborts a task that does not run: moves it, keeps the reason, and ends it. False: it runs, or has
+ * ended; the second asks it to give up then. */
+bool lw__index_abort_idle_locked(struct lw__index *index, struct lw__task *task, uint64_t now,
+                                 const char *reason);
 bool lw__index_abort_locked(struct lw__index *index, struct lw__task *task, uint64_t now,
                             const char *reason);
 
@@ -331,6 +343,15 @@ struct lw__task *lw__link_first(const struct lw__task_link *head); /* NULL: none
 /* A terminal task is kept for as long as its kind says. */
 void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 
+/* One that comes back from a file, where it was retained: in any order, and nothing leaves. Then
+ * all of them are put in order. */
+void lw__retain_again_locked(struct lw__index *index, struct lw__task *task);
+void lw__retained_sort_locked(struct lw__index *index);
+
+/* The settings have changed. */
+void lw__retained_review_locked(struct lw__index *index, struct lw__retained *retained,
+                                uint64_t now);
+
 /* Takes one out again, to forget or revive it. */
 void lw__unretain_locked(struct lw__index *index, struct lw__task *task);
 
@@ -349,6 +370,9 @@ bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task);
 
 /* Nothing holds the task any more: it can run, or waits for its time. */
 void lw__index_release_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
+/* The same for one that nothing has held but that its put was not durable. */
+void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task);
 void lw__index_free_dependencies(struct lw__index *index);
 void lw__index_release_dependents_locked(struct lw__index *index, const struct lw__task *task,

@@ -10,11 +10,21 @@ void lw__journal_init(struct lw__journal *journal, const lw_allocator *allocator
         (struct lw__journal){.allocator = allocator, .call = call, .user = user, .number = 1};
 }
 
-void lw__journal_free(struct lw__journal *journal) {
-    struct lw__journal_batch *batch = &journal->batch;
+static void free_image(struct lw__journal *journal, struct lw__journal_entry *entry) {
+    if (entry->op == LW__JOURNAL_SCOPE)
+        lw__free(journal->allocator, entry->image, entry->image->size);
+}
+
+void lw__journal_free_batch(struct lw__journal *journal, struct lw__journal_batch *batch) {
+    for (size_t i = 0; i < batch->count; i++)
+        free_image(journal, &batch->entries[i]);
     if (batch->entries)
         lw__free(journal->allocator, batch->entries, batch->capacity * sizeof *batch->entries);
     *batch = (struct lw__journal_batch){0};
+}
+
+void lw__journal_free(struct lw__journal *journal) {
+    lw__journal_free_batch(journal, &journal->batch);
 }
 
 /* ---- noting ------------------------------------------------------------------------------- */
@@ -36,24 +46,81 @@ bool lw__journal_reserve(struct lw__journal *journal, size_t count) {
     return true;
 }
 
+static void add(struct lw__journal *journal, struct lw__journal_entry entry) {
+    journal->batch.entries[journal->batch.count++] = entry;
+    journal->pending++;
+    journal->call(journal->user);
+}
+
 static void set_unsaved(struct lw__task *task, bool is_unsaved) {
     lw__task_lock(task);
     lw__task_flag(task, is_unsaved ? LW__TASK_UNSAVED : 0, is_unsaved ? 0 : LW__TASK_UNSAVED);
     lw__task_unlock(task);
 }
 
+/* Without memory: it is found by its mark. */
+static void lose(struct lw__journal *journal, enum lw__journal_op op, struct lw__task *task) {
+    uint8_t mark = op == LW__JOURNAL_REVIVE   ? LW__NOTE_LOST_REVIVE
+                   : op == LW__JOURNAL_CHANGE ? LW__NOTE_LOST_CHANGE
+                   : op == LW__JOURNAL_END    ? LW__NOTE_LOST_END
+                                              : LW__NOTE_LOST_PUT;
+    if (op == LW__JOURNAL_LEAVE || op == LW__JOURNAL_PUBLISH)
+        return;
+    if (!(task->notes & mark))
+        journal->pending++;
+    task->notes |= mark;
+    journal->has_lost_notes = true;
+    journal->call(journal->user);
+}
+
 void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struct lw__task *task) {
-    struct lw__journal_batch *batch = &journal->batch;
+    const struct lw__spec *spec = task->spec;
+    struct lw__journal_entry entry = {.op = op, .id = task->id};
+    if (op == LW__JOURNAL_PUBLISH && task->notes & LW__NOTE_PUBLISHED)
+        return;
+    if (op == LW__JOURNAL_PUT || op == LW__JOURNAL_THEN) {
+        entry.is_held = lw__index_must_wait(task);
+        entry.is_unclean = spec && spec->member && spec->member->is_unclean;
+    }
     if (op == LW__JOURNAL_PUT || op == LW__JOURNAL_THEN || op == LW__JOURNAL_END)
         set_unsaved(task, true);
     if (!lw__journal_reserve(journal, 1)) {
-        journal->has_lost_notes = true;
-    } else {
-        batch->entries[batch->count++] = (struct lw__journal_entry){
-            .op = op, .id = task->id, .task = op == LW__JOURNAL_LEAVE ? NULL : task};
-        journal->pending++;
+        lose(journal, op, task);
+        return;
     }
-    journal->call(journal->user);
+    if (op == LW__JOURNAL_PUBLISH) {
+        task->notes |= LW__NOTE_PUBLISHED;
+        journal->has_published = true;
+    }
+    entry.task = op == LW__JOURNAL_LEAVE ? NULL : task;
+    add(journal, entry);
+}
+
+void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image *image) {
+    add(journal,
+        (struct lw__journal_entry){.op = LW__JOURNAL_SCOPE, .id = image->id, .image = image});
+}
+
+/* It is among the last. */
+void lw__journal_cancel_scope(struct lw__journal *journal, const struct lw__scope_image *image) {
+    for (size_t i = journal->batch.count; i-- > 0;) {
+        struct lw__journal_entry *entry = &journal->batch.entries[i];
+        if (entry->op != LW__JOURNAL_SCOPE || entry->image != image)
+            continue;
+        free_image(journal, entry);
+        *entry = (struct lw__journal_entry){.op = LW__JOURNAL_NONE};
+        return;
+    }
+}
+
+void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id) {
+    if (lw__journal_reserve(journal, 1))
+        add(journal, (struct lw__journal_entry){.op = LW__JOURNAL_SCOPE_LEAVE, .id = id});
+}
+
+void lw__journal_undo(struct lw__journal *journal, size_t count) {
+    journal->pending -= journal->batch.count - count;
+    journal->batch.count = count;
 }
 
 void lw__journal_await_locked(struct lw__journal *journal, struct lw__journal_wait *wait) {
@@ -65,7 +132,51 @@ void lw__journal_await_locked(struct lw__journal *journal, struct lw__journal_wa
     journal->call(journal->user);
 }
 
-void lw__journal_take_locked(struct lw__journal *journal, struct lw__journal_batch *empty) {
+/* ---- taking ------------------------------------------------------------------------------- */
+
+/* What was lost of one task, in the order in which it must have happened. */
+static void note_lost(struct lw__journal *journal, struct lw__task *task) {
+    static const struct {
+        uint8_t mark;
+        enum lw__journal_op op;
+    } all[] = {{LW__NOTE_LOST_REVIVE, LW__JOURNAL_REVIVE},
+               {LW__NOTE_LOST_PUT, LW__JOURNAL_THEN},
+               {LW__NOTE_LOST_CHANGE, LW__JOURNAL_CHANGE},
+               {LW__NOTE_LOST_END, LW__JOURNAL_END}};
+    uint8_t lost = task->notes & LW__NOTE_LOST;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!(lost & all[i].mark))
+            continue;
+        task->notes &= (uint8_t)~all[i].mark;
+        journal->pending--;
+        lw__journal_note(journal, all[i].op, task);
+    }
+}
+
+static void find_lost(struct lw__index *index) {
+    struct lw__journal *journal = index->journal;
+    journal->has_lost_notes = false;
+    for (struct lw__task *task = lw__ids_find_from(&index->ids, 1);
+         task && !journal->has_lost_notes; task = lw__ids_find_from(&index->ids, task->id + 1))
+        note_lost(journal, task);
+    lw__scopes_note_lost_locked(index);
+}
+
+static void forget_published(struct lw__journal *journal) {
+    for (size_t i = 0; i < journal->batch.count; i++) {
+        struct lw__journal_entry *entry = &journal->batch.entries[i];
+        if (entry->op == LW__JOURNAL_PUBLISH)
+            entry->task->notes &= (uint8_t)~LW__NOTE_PUBLISHED;
+    }
+    journal->has_published = false;
+}
+
+void lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *empty) {
+    struct lw__journal *journal = index->journal;
+    if (journal->has_lost_notes)
+        find_lost(index);
+    if (journal->has_published)
+        forget_published(journal);
     struct lw__journal_batch taken = journal->batch;
     empty->count = 0;
     empty->waits = NULL;
@@ -76,39 +187,80 @@ void lw__journal_take_locked(struct lw__journal *journal, struct lw__journal_bat
 
 /* ---- after the transaction ---------------------------------------------------------------- */
 
-/* A put that is durable can run, unless something else holds it. */
+/* A put that is durable can run, unless something else holds it, or it has ended meanwhile. */
 static void let_run(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    if (lw_state_is_terminal(lw__task_state(task)))
+        return;
     set_unsaved(task, false);
     if (lw__task_state(task) == LW_CREATED && !lw__index_must_wait(task))
-        lw__index_release_locked(index, task, now);
+        lw__index_release_put_locked(index, task, now);
 }
 
 void lw__journal_flush_locked(struct lw__index *index, struct lw__journal_batch *batch,
                               uint64_t now) {
     for (size_t i = 0; i < batch->count; i++) {
         struct lw__journal_entry *entry = &batch->entries[i];
-        if (entry->op == LW__JOURNAL_PUT || entry->op == LW__JOURNAL_THEN)
+        if (entry->op == LW__JOURNAL_PUT || entry->op == LW__JOURNAL_THEN) {
             let_run(index, entry->task, now);
-        if (entry->op != LW__JOURNAL_END)
-            continue;
-        set_unsaved(entry->task, false);
-        lw__index_end_durable_locked(index, entry->task, now);
+        } else if (entry->op == LW__JOURNAL_END) {
+            set_unsaved(entry->task, false);
+            lw__index_end_durable_locked(index, entry->task, now);
+        } else {
+            free_image(index->journal, entry);
+        }
     }
     index->journal->pending -= batch->count;
+    batch->count = 0;
     lw__grace_collect(&index->grace);
 }
 
-void lw__journal_fail_locked(struct lw__index *index, struct lw__journal_batch *batch,
-                             uint64_t now) {
-    (void)now;
+static bool has_task(const struct lw__journal_entry *entry) {
+    return entry->op >= LW__JOURNAL_PUT && entry->op <= LW__JOURNAL_REVIVE;
+}
+
+static void mark_puts(const struct lw__journal_batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
-        struct lw__journal_entry *entry = &batch->entries[i];
-        if (entry->op == LW__JOURNAL_PUT)
-            lw__index_take_back_locked(index, entry->task);
-        else if (entry->task)
-            lw__journal_note(index->journal, entry->op, entry->task);
+        if (batch->entries[i].op == LW__JOURNAL_PUT)
+            batch->entries[i].task->notes |= LW__NOTE_VOID;
     }
-    index->journal->pending -= batch->count;
+}
+
+/* From the last to the first, so that what else was noted of a task goes before the task does, and
+ * one that waits for another before that one. Taking one back may note something. */
+static void take_back_puts(struct lw__index *index, struct lw__journal_batch *batch, bool is_unsure,
+                           uint64_t now) {
+    size_t kept = 0;
+    for (size_t i = batch->count; i-- > 0;) {
+        struct lw__journal_entry entry = batch->entries[i];
+        if (!has_task(&entry) || !(entry.task->notes & LW__NOTE_VOID))
+            continue;
+        bool is_put = entry.op == LW__JOURNAL_PUT;
+        batch->entries[i] = (struct lw__journal_entry){
+            .op = is_put && is_unsure ? LW__JOURNAL_VOID : LW__JOURNAL_NONE, .id = entry.id};
+        if (is_put)
+            lw__index_take_back_locked(index, entry.task, now);
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->entries[i].op != LW__JOURNAL_NONE)
+            batch->entries[kept++] = batch->entries[i];
+    }
+    index->journal->pending -= batch->count - kept;
+    batch->count = kept;
+}
+
+void lw__journal_fail_locked(struct lw__index *index, struct lw__journal_batch *batch,
+                             bool is_unsure, uint64_t now) {
+    struct lw__journal_batch *next = &index->journal->batch;
+    mark_puts(batch);
+    mark_puts(next);
+    take_back_puts(index, next, false, now);
+    take_back_puts(index, batch, is_unsure, now);
+    struct lw__journal_wait **last = &batch->waits;
+    while (*last)
+        last = &(*last)->next;
+    *last = next->waits;
+    next->waits = NULL;
+    lw__grace_collect(&index->grace);
 }
 
 void lw__journal_tell(struct lw__journal_batch *batch, int status) {

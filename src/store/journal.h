@@ -5,13 +5,19 @@
  *
  *     put      the task is `created` and unsaved until it is durable; only then can it run
  *     change   a retry, a snooze: goes on at once; if it is lost, so is that attempt's count
+ *     publish  what a running attempt says about itself; the last words of a turn only
  *     end      what follows from an end (room, key, waiters, dependents, callbacks) waits until it
  *              is durable; readers may see the state a little earlier
  *     revive   retried by hand: from the history to the tasks
  *     leave    a terminal task leaves the history
+ *     scope    a scope as it was when it was changed; scope_leave: it is gone
  *
  * All that was noted under one hold of the mutex is written in one transaction: an end and its
- * successors, a batch of puts.
+ * successors, a batch of puts, a scope and what was put with its change.
+ *
+ * What cannot be written is refused (puts) or stays first in line (all else). What there is no
+ * memory to note is marked at its task or scope, and looked for before the next turn; only the
+ * leave of a task is forgotten then, and made up for when the store is opened again.
  *
  * Threads: under the index's mutex.
  */
@@ -25,19 +31,48 @@
 struct lw__index;
 
 enum lw__journal_op {
+    LW__JOURNAL_NONE,
     LW__JOURNAL_PUT,
-    LW__JOURNAL_THEN, /* the put of a successor: it stands or falls with the end before it */
+    LW__JOURNAL_THEN, /* a put that stands or falls with what is noted beside it: a successor's */
     LW__JOURNAL_CHANGE,
+    LW__JOURNAL_PUBLISH,
     LW__JOURNAL_END,
     LW__JOURNAL_REVIVE,
-    LW__JOURNAL_LEAVE
+    LW__JOURNAL_LEAVE,
+    LW__JOURNAL_VOID, /* a put that was refused, although it may have been written */
+    LW__JOURNAL_SCOPE,
+    LW__JOURNAL_SCOPE_LEAVE
+};
+
+/* A scope at one moment. */
+struct lw__scope_image {
+    size_t size; /* of this block */
+    uint64_t id, generation, version;
+    bool is_closed, is_unclean, has_lost;
+    size_t name_size, byte_count;
+    char name[]; /* with a zero; then its bytes */
 };
 
 struct lw__journal_entry {
     enum lw__journal_op op;
+    bool is_held;    /* a put: others hold it as well */
+    bool is_unclean; /* a put into a scope: a generation before it has lost an attempt */
     uint64_t id;
-    struct lw__task *task; /* NULL for a leave: it is gone */
+    union {
+        struct lw__task *task;         /* NULL for a leave and a void: it is gone */
+        struct lw__scope_image *image; /* of a scope; the entry's own */
+    };
 };
+
+/* Bits of lw__task.notes. */
+#define LW__NOTE_LOST_REVIVE 0x01u /* there was no memory to note it */
+#define LW__NOTE_LOST_PUT 0x02u
+#define LW__NOTE_LOST_CHANGE 0x04u
+#define LW__NOTE_LOST_END 0x08u
+#define LW__NOTE_LOST 0x0fu
+#define LW__NOTE_PUBLISHED 0x10u /* is in the batch that is being collected */
+#define LW__NOTE_VOID 0x20u      /* its put is being taken back */
+#define LW__NOTE_DONE 0x40u      /* its attempt was completed in a transaction of its own */
 
 /* Who waits until what it did is durable; on its stack. */
 struct lw__journal_wait {
@@ -61,9 +96,9 @@ struct lw__journal {
     /* guarded by the index's mutex */
     struct lw__journal_batch batch; /* what is being collected */
     uint64_t number;                /* of it */
-    bool is_flushing;               /* effects are being let go: ends are not noted again */
     uint64_t pending;               /* entries that are not durable yet */
-    bool has_lost_notes; /* there was no memory for one: all unsaved tasks have to be looked for */
+    bool has_lost_notes;            /* there was no memory for one: they have to be looked for */
+    bool has_published;             /* some of its tasks are marked so */
 };
 
 void lw__journal_init(struct lw__journal *journal, const lw_allocator *allocator,
@@ -75,23 +110,38 @@ bool lw__journal_reserve(struct lw__journal *journal, size_t count);
 
 void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struct lw__task *task);
 
+/* Takes the image over, which may be filled until the mutex is released, or called off. There is
+ * room for it. */
+void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image *image);
+void lw__journal_cancel_scope(struct lw__journal *journal, const struct lw__scope_image *image);
+void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id);
+
+/* Takes back what was noted since the batch had `count` entries: puts of tasks that were withdrawn,
+ * under the same hold of the mutex. */
+void lw__journal_undo(struct lw__journal *journal, size_t count);
+
 /* The caller is woken when all that it has noted under this hold of the mutex is durable, or is
  * not. */
 void lw__journal_await_locked(struct lw__journal *journal, struct lw__journal_wait *wait);
 
-/* Takes what was collected, and begins a new batch with the memory of `empty`. */
-void lw__journal_take_locked(struct lw__journal *journal, struct lw__journal_batch *empty);
+/* Takes what was collected, and begins a new batch with the memory of `empty`. What could not be
+ * noted is looked for before. */
+void lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *empty);
 
-/* A batch is durable: lets its effects go. */
+/* A batch is durable: lets its effects go. It is empty then, but for its waits. */
 void lw__journal_flush_locked(struct lw__index *index, struct lw__journal_batch *batch,
                               uint64_t now);
 
-/* It is not, and will not be: takes the puts back. Everything else stays noted for the next
- * batch. */
+/* A batch is not durable. Its puts are taken back, and those that were noted since: they would have
+ * to wait behind it. Everything else of it stays in it, to be written again before anything new.
+ * is_unsure: it may be durable after all; what was taken back is removed then. All that wait for
+ * either batch are in `batch` then, to be told. */
 void lw__journal_fail_locked(struct lw__index *index, struct lw__journal_batch *batch,
-                             uint64_t now);
+                             bool is_unsure, uint64_t now);
 
 /* After the mutex was released: tells those who wait. */
 void lw__journal_tell(struct lw__journal_batch *batch, int status);
+
+void lw__journal_free_batch(struct lw__journal *journal, struct lw__journal_batch *batch);
 
 #endif

@@ -99,7 +99,7 @@ static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now)
     const struct lw__lane *lane = lw__index_lane_locked(index, put->kind, put->queue);
     if (!lane)
         return LW_ENOMEM;
-    if (put->is_taken && lane->shut)
+    if (put->is_taken && (lane->shut || index->journal)) /* it could not run before it is durable */
         return LW_EFULL;
     if (put->spec && put->spec->after_count > 0 && check_after(index, put->spec) < 0)
         return LW_EINVAL;
@@ -251,15 +251,18 @@ static bool place_task(struct lw__index *index, struct lw__task *task, struct lw
 
 /* Undoes accept_one. Readers may have seen the task, and may be copying its spec: that is retired
  * here, and not the caller's any more. */
-void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task) {
+void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
     struct lw__spec *spec = task->spec;
+    struct lw__errors *errors = lw__see(&task->errors); /* it may have been aborted meanwhile */
     bool is_claimed = lw__task_state(task) == LW_ENQUEUED && !task->place.lane;
     lw__index_detach_locked(index, task);
     if (is_claimed)
         lw__index_disclaim_locked(index, lw__index_kind_of(index, task), 1);
     lw__index_count_out_locked(index, task);
     if (spec && spec->member)
-        lw__scope_withdraw_locked(index, task);
+        lw__scope_retract_locked(index, task);
+    if (lw__task_flags(task) & LW__TASK_AWAITED)
+        lw__index_release_dependents_locked(index, task, now);
     if (lw__task_flags(task) & LW__TASK_KEYED)
         lw__keys_remove(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
     lw__ids_remove(&index->ids, task->id);
@@ -267,6 +270,8 @@ void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task) 
     lw__index_queue_of(index, task)->submitted--;
     if (spec)
         lw__index_retire_block_locked(index, spec, spec->size);
+    if (errors)
+        lw__index_retire_block_locked(index, errors, errors->size);
     lw__index_retire_task_locked(index, task);
 }
 
@@ -346,16 +351,22 @@ static void abort_doomed(struct lw__index *index, uint64_t now, struct lw__put *
 
 int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
                          size_t count) {
+    struct lw__journal *journal = index->journal;
     int rc = check_all(index, now, puts, count);
+    if (rc == LW_OK && journal && !lw__journal_reserve(journal, 2 * count)) /* some end at once */
+        rc = LW_ENOMEM;
+    size_t noted = journal ? journal->batch.count : 0;
     if (rc == LW_OK)
         rc = accept_all(index, now, puts, count);
     if (rc == LW_OK) {
         abort_doomed(index, now, puts, count);
         return LW_OK;
     }
+    if (journal)
+        lw__journal_undo(journal, noted);
     for (size_t i = count; i-- > 0;) {
         if (puts[i].task) {
-            lw__index_take_back_locked(index, puts[i].task);
+            lw__index_take_back_locked(index, puts[i].task, now);
             puts[i].spec = NULL;
             puts[i].task = NULL;
         } else {

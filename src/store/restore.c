@@ -1,6 +1,8 @@
 /* Tasks that come back from a file. Called in order of their ids, before anything else happens. */
 #include "store/index.h"
 
+#include "base/memory.h"
+
 static struct lw__task *make_task(struct lw__index *index, const struct lw__restored *r) {
     uint64_t last_id = index->last_id;
     index->last_id = r->id - 1; /* it gets this very id */
@@ -10,6 +12,13 @@ static struct lw__task *make_task(struct lw__index *index, const struct lw__rest
     return task;
 }
 
+/* It still waits for the wall time that it was put with: nothing has run yet, and nobody has
+ * brought it forward. */
+static bool is_wall(const struct lw__restored *r) {
+    return r->spec->run_at_ms > 0 && r->token == 0
+           && (r->state == LW_SCHEDULED || r->state == LW_CREATED);
+}
+
 static uint32_t flags_of(const struct lw__restored *r) {
     const struct lw__spec *spec = r->spec;
     uint32_t flags = r->is_reserved ? LW__TASK_RESERVED : 0;
@@ -17,7 +26,7 @@ static uint32_t flags_of(const struct lw__restored *r) {
         return flags;
     bool is_limited = spec->start_by != LW__NEVER || spec->finish_by != LW__NEVER;
     return flags | (spec->key_size > 0 ? LW__TASK_KEYED : 0) | (is_limited ? LW__TASK_LIMITED : 0)
-           | (spec->run_at_ms > 0 && r->state == LW_SCHEDULED ? LW__TASK_WALL : 0);
+           | (is_wall(r) ? LW__TASK_WALL : 0);
 }
 
 static void fill(struct lw__task *task, const struct lw__restored *r) {
@@ -39,43 +48,100 @@ static void fill(struct lw__task *task, const struct lw__restored *r) {
 
 /* A terminal one is not moved there: it was. */
 static void place_ended(struct lw__index *index, struct lw__task *task,
-                        const struct lw__restored *r, uint64_t now) {
+                        const struct lw__restored *r) {
     lw__put(&task->due_at, r->ended_at);
     lw__put(&task->state, (uint8_t)r->state);
-    lw__retain_locked(index, task, now);
+    lw__retain_again_locked(index, task);
 }
 
-static bool place_waiting(struct lw__index *index, struct lw__task *task, uint64_t now) {
+/* Of several tasks with one key one may keep others out, and that need not be the youngest. */
+static void set_key(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    struct lw__spec *spec = task->spec;
+    struct lw__put put = {.kind = task->kind, .queue = task->queue, .spec = spec};
+    if (!lw__index_key_holder_locked(index, &put, now))
+        lw__keys_set(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
+}
+
+static bool place_waiting(struct lw__index *index, struct lw__task *task, bool is_stale,
+                          uint64_t now) {
     struct lw__kind *kind = lw__index_kind_of(index, task);
     kind->created++;
     index->created_count++;
     lw__index_move_locked(index, task, LW__EVENT_HOLD, now);
     if (task->spec && task->spec->after_count > 0 && !lw__index_depend_locked(index, task))
         return false;
-    if (task->spec && task->spec->is_doomed)
+    if (is_stale)
+        lw__index_abort_locked(index, task, now, "its scope has moved on");
+    else if (task->spec && task->spec->is_doomed)
         lw__index_abort_locked(index, task, now, "a task that it waited for did not finish");
     else if (!lw__index_must_wait(task))
         lw__index_release_locked(index, task, now);
     return true;
 }
 
-int lw__index_restore_locked(struct lw__index *index, const struct lw__restored *r, uint64_t now) {
+static void drop_blocks(struct lw__index *index, const struct lw__restored *r) {
+    if (r->spec)
+        lw__free(&index->allocator, r->spec, r->spec->size);
+    if (r->errors)
+        lw__free(&index->allocator, r->errors, r->errors->size);
+    if (r->output)
+        lw__free(&index->allocator, r->output, r->output->size);
+}
+
+static struct lw__task *take_in(struct lw__index *index, const struct lw__restored *r) {
     bool has_key = r->spec && r->spec->key_size > 0;
-    if (!lw__index_lane_locked(index, r->kind, r->queue)
-        || (has_key && !lw__keys_reserve(&index->keys, 1)))
-        return LW_ENOMEM;
-    struct lw__task *task = make_task(index, r);
+    bool has_room = lw__index_lane_locked(index, r->kind, r->queue)
+                    && (!has_key || lw__keys_reserve(&index->keys, 1));
+    struct lw__task *task = has_room ? make_task(index, r) : NULL;
+    if (task)
+        fill(task, r);
+    else
+        drop_blocks(index, r);
+    return task;
+}
+
+int lw__index_restore_locked(struct lw__index *index, const struct lw__restored *r, uint64_t now) {
+    bool has_ended = lw_state_is_terminal(r->state);
+    struct lw__task *task = take_in(index, r);
     if (!task)
         return LW_ENOMEM;
-    fill(task, r);
-    if (has_key)
-        lw__keys_set(&index->keys, r->kind, lw__spec_key(r->spec), r->spec->key_size, task);
-    if (lw_state_is_terminal(r->state)) {
-        place_ended(index, task, r, now);
+    int rc = r->scope ? lw__scope_restore_member_locked(index, task, r->scope, r->generation,
+                                                        r->is_unclean, has_ended)
+                      : LW_OK;
+    if (rc == LW_ENOMEM)
+        return rc;
+    if (has_ended)
+        place_ended(index, task, r);
+    if (lw__task_flags(task) & LW__TASK_KEYED)
+        set_key(index, task, now);
+    if (has_ended)
         return LW_OK;
-    }
     lw__index_count_restored_locked(index, task);
     if (lw__task_flags(task) & LW__TASK_LIMITED)
         lw__index_set_limit_locked(index, task);
-    return place_waiting(index, task, now) ? LW_OK : LW_ENOMEM;
+    return place_waiting(index, task, rc == LW_ELEASE, now) ? LW_OK : LW_ENOMEM;
+}
+
+void lw__index_charge_locked(struct lw__index *index, uint64_t id, uint64_t now) {
+    struct lw__task *task = lw__ids_find(&index->ids, id);
+    if (task && lw__task_flags(task) & LW__TASK_SCOPED && task->spec->member->link.next)
+        lw__scope_note_lost_locked(index, task);
+    if (!task || lw_state_is_terminal(lw__task_state(task)))
+        return; /* its outcome was durable already */
+    struct lw__errors *old = lw__see(&task->errors);
+    uint32_t attempts = lw__see(&task->attempts) + 1;
+    struct lw__errors *errors = lw__errors_add(&index->allocator, old, now, attempts,
+                                               LW_FAULT_CRASH, "its process died while it ran");
+    lw__task_lock(task);
+    lw__put(&task->attempts, attempts);
+    if (lw__see(&task->crashes) < UINT16_MAX)
+        lw__put(&task->crashes, (uint16_t)(lw__see(&task->crashes) + 1));
+    if (errors)
+        lw__put(&task->errors, errors);
+    lw__task_unlock(task);
+    if (errors && old)
+        lw__index_retire_block_locked(index, old, old->size);
+    lw__index_kind_of(index, task)->crashed++;
+    if (index->journal)
+        lw__journal_note(index->journal, LW__JOURNAL_CHANGE, task);
 }

@@ -95,6 +95,16 @@ void lw__retained_trim_locked(struct lw__index *index, struct lw__retained *reta
     set_alarm(index, retained);
 }
 
+void lw__retained_review_locked(struct lw__index *index, struct lw__retained *retained,
+                                uint64_t now) {
+    uint64_t before;
+    lw__timer_cancel(&index->alarms, &retained->alarm.timer);
+    do {
+        before = retained->count;
+        lw__retained_trim_locked(index, retained, now);
+    } while (retained->count < before);
+}
+
 void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
     struct lw__retained *retained = retained_of(index, task);
     lw__link_append(&retained->ring, task);
@@ -103,6 +113,74 @@ void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t 
         lw__retained_trim_locked(index, retained, now);
     else
         set_alarm(index, retained);
+}
+
+/* ---- back from a file --------------------------------------------------------------------- */
+
+void lw__retain_again_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__retained *retained = retained_of(index, task);
+    lw__link_append(&retained->ring, task);
+    retained->count++;
+}
+
+static bool has_ended_before(struct lw__task_link *a, struct lw__task_link *b) {
+    uint64_t at = lw__see(&task_of(a)->due_at), other = lw__see(&task_of(b)->due_at);
+    return at != other ? at < other : task_of(a)->id < task_of(b)->id;
+}
+
+/* Takes two lists in order, by `next` only, and makes one of them. */
+static struct lw__task_link *merge(struct lw__task_link *a, struct lw__task_link *b) {
+    struct lw__task_link head, *last = &head;
+    while (a && b) {
+        struct lw__task_link **first = has_ended_before(b, a) ? &b : &a;
+        last->next = *first;
+        last = *first;
+        *first = (*first)->next;
+    }
+    last->next = a ? a : b;
+    return head.next;
+}
+
+/* lists[i] is NULL or has 2^i tasks. */
+static struct lw__task_link *sort(struct lw__task_link *list) {
+    struct lw__task_link *lists[64] = {NULL}, *all = NULL;
+    while (list) {
+        struct lw__task_link *one = list;
+        list = list->next;
+        one->next = NULL;
+        int i = 0;
+        for (; lists[i]; i++) {
+            one = merge(lists[i], one);
+            lists[i] = NULL;
+        }
+        lists[i] = one;
+    }
+    for (int i = 0; i < 64; i++)
+        all = merge(lists[i], all);
+    return all;
+}
+
+static void sort_ring(struct lw__task_link *ring) {
+    ring->previous->next = NULL;
+    struct lw__task_link *list = sort(ring->next);
+    lw__ring_init_links(ring);
+    while (list) {
+        struct lw__task_link *next = list->next;
+        lw__link_append(ring, task_of(list));
+        list = next;
+    }
+}
+
+void lw__retained_sort_locked(struct lw__index *index) {
+    for (uint32_t k = 0; k < index->kind_count; k++) {
+        for (int i = 0; i < 3; i++) {
+            struct lw__retained *retained = &index->kinds[k]->retained[i];
+            if (retained->count == 0)
+                continue;
+            sort_ring(&retained->ring);
+            set_alarm(index, retained);
+        }
+    }
 }
 
 void lw__unretain_locked(struct lw__index *index, struct lw__task *task) {

@@ -83,6 +83,39 @@ void lw__scope_withdraw_locked(struct lw__index *index, struct lw__task *task) {
     lw__index_retire_block_locked(index, member, sizeof *member);
 }
 
+void lw__scope_retract_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__member *member = task->spec->member;
+    struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
+    if (member->generation == scope->generation)
+        scope->task_count--;
+    lw__scope_withdraw_locked(index, task);
+    lw__scope_remove_if_over_locked(index, scope);
+}
+
+/* Nothing runs yet, so no fence stands. */
+int lw__scope_restore_member_locked(struct lw__index *index, struct lw__task *task, uint64_t id,
+                                    uint64_t generation, bool is_unclean, bool has_ended) {
+    struct lw__scope *scope = lw__scope_find_locked(index, id);
+    if (!scope && !has_ended)
+        return LW_ELEASE; /* it must have been closed long ago */
+    struct lw__member *member = lw__alloc_zero(&index->allocator, sizeof *member);
+    if (!member)
+        return LW_ENOMEM;
+    *member = (struct lw__member){.scope = id, .generation = generation, .task = task};
+    member->is_unclean = is_unclean;
+    task->spec->member = member;
+    lw__put(&task->flags, (uint16_t)(lw__task_flags(task) | LW__TASK_SCOPED));
+    if (has_ended)
+        return LW_OK;
+    if (!lw__scope_is_present_locked(index, task)) {
+        append(&scope->old, member);
+        return LW_ELEASE;
+    }
+    append(&scope->tasks, member);
+    scope->task_count++;
+    return LW_OK;
+}
+
 int lw__scope_check_rejoin_locked(const struct lw__index *index, const struct lw__task *task) {
     const struct lw__scope *scope = lw__scope_find_locked(index, task->spec->member->scope);
     if (!lw__scope_is_present_locked(index, task))
@@ -108,10 +141,11 @@ bool lw__scope_is_present_locked(const struct lw__index *index, const struct lw_
 void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *task) {
     const struct lw__member *member = task->spec->member;
     struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
-    if (member->generation == scope->generation)
-        scope->has_lost = true;
-    else
-        scope->is_unclean = true;
+    bool *which = member->generation == scope->generation ? &scope->has_lost : &scope->is_unclean;
+    if (*which)
+        return;
+    *which = true;
+    lw__scope_note_locked(index, scope);
 }
 
 /* ---- the fence ---------------------------------------------------------------------------- */
@@ -129,9 +163,12 @@ static void open_fence(struct lw__index *index, struct lw__scope *scope, uint64_
     }
 }
 
-static void remove_if_over(struct lw__index *index, struct lw__scope *scope) {
-    if (scope->is_closed && !first_of(&scope->tasks) && !first_of(&scope->old))
-        lw__scope_remove_locked(index, scope);
+void lw__scope_remove_if_over_locked(struct lw__index *index, struct lw__scope *scope) {
+    if (!scope->is_closed || first_of(&scope->tasks) || first_of(&scope->old))
+        return;
+    if (index->journal)
+        lw__journal_note_scope_leave(index->journal, scope->id);
+    lw__scope_remove_locked(index, scope);
 }
 
 static void shut_member(struct lw__index *index, struct lw__scope *scope, struct lw__member *member,
@@ -152,7 +189,7 @@ void lw__scope_leave_locked(struct lw__index *index, struct lw__task *task, uint
         scope->task_count--;
     if (member->is_open)
         shut_member(index, scope, member, now);
-    remove_if_over(index, scope);
+    lw__scope_remove_if_over_locked(index, scope);
 }
 
 /* ---- moving on ---------------------------------------------------------------------------- */
@@ -211,19 +248,36 @@ static void begin_generation(struct lw__index *index, struct lw__scope *scope) {
     scope->task_count = 0;
 }
 
+static void free_plan(struct lw__index *index, lw_bytes bytes, struct lw__scope_image *image) {
+    if (bytes.data)
+        lw__free(&index->allocator, (void *)bytes.data, bytes.size);
+    if (image)
+        lw__free(&index->allocator, image, image->size);
+}
+
 int lw__scope_prepare_locked(struct lw__index *index, struct lw__scope *scope,
                              struct lw__scope_change *change, struct lw__scope_plan *plan) {
     lw_bytes bytes = {NULL, 0};
     int rc = LW_OK;
     if (change && change->version != 0 && change->version != scope->version)
         return LW_ECHANGED;
+    struct lw__scope_image *image = NULL;
     if (change)
         rc = copy_bytes(index, change, &bytes);
-    if (rc < 0)
+    if (rc == LW_OK && change && index->journal) {
+        image = lw__scope_image_make(index, scope, change->has_bytes ? bytes : scope->bytes);
+        rc = image && lw__journal_reserve(index->journal, 1) ? LW_OK : LW_ENOMEM;
+    }
+    if (rc < 0) {
+        free_plan(index, bytes, image);
         return rc;
+    }
+    if (image) /* first of all, so that there is room for it; it is filled at the commit */
+        lw__journal_note_scope(index->journal, image);
     *plan = (struct lw__scope_plan){.scope = scope,
                                     .change = change,
                                     .bytes = bytes,
+                                    .image = image,
                                     .generation = scope->generation,
                                     .task_count = scope->task_count,
                                     .was_closed = scope->is_closed};
@@ -238,8 +292,9 @@ void lw__scope_cancel_locked(struct lw__index *index, struct lw__scope_plan *pla
     if (!scope)
         return;
     index->scopes.current = NULL;
-    if (plan->bytes.data)
-        lw__free(&index->allocator, (void *)plan->bytes.data, plan->bytes.size);
+    free_plan(index, plan->bytes, NULL);
+    if (plan->image)
+        lw__journal_cancel_scope(index->journal, plan->image);
     scope->is_moving = false;
     scope->is_closed = plan->was_closed;
     scope->generation = plan->generation;
@@ -279,10 +334,12 @@ void lw__scope_commit_locked(struct lw__index *index, struct lw__scope_plan *pla
     else if (change->action == LW__SCOPE_FORCE)
         force_fence(index, scope, now);
     scope->is_closed = change->action == LW__SCOPE_CLOSE;
+    if (plan->image)
+        lw__scope_image_take(plan->image, scope);
     change->new_generation = scope->generation;
     change->new_version = scope->version;
     tell(index, scope);
-    remove_if_over(index, scope);
+    lw__scope_remove_if_over_locked(index, scope);
 }
 
 static int change_locked(struct lw__index *index, uint64_t now, struct lw__scope *scope,

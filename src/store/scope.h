@@ -44,6 +44,7 @@ struct lw__scope {
     bool is_closed;
     bool is_unclean; /* an attempt of an older generation was lost */
     bool has_lost;   /* one of this generation was */
+    bool is_unsaved; /* there was no memory to note it (journal.h) */
     lw_bytes bytes;  /* a block of its own; NULL: none */
     size_t name_size;
     char name[];
@@ -66,6 +67,7 @@ struct lw__scope_plan {
     uint64_t generation;             /* what it was, */
     uint32_t task_count;             /* and this */
     bool was_closed;
+    struct lw__scope_image *image; /* what is noted; the journal's. NULL: no journal */
 };
 
 struct lw__index;
@@ -78,6 +80,21 @@ void lw__scopes_free(struct lw__index *index);
 /* NULL: there is none. Closed ones are found, too. */
 struct lw__scope *lw__scope_find_locked(const struct lw__index *index, uint64_t id);
 void lw__scope_remove_locked(struct lw__index *index, struct lw__scope *scope);
+
+/* Notes a scope as it is now, if there is a journal; without memory it is marked, and noted when
+ * the second is called. */
+void lw__scope_note_locked(struct lw__index *index, struct lw__scope *scope);
+void lw__scopes_note_lost_locked(struct lw__index *index);
+
+/* An image of a scope with these bytes, taken later; NULL: no memory. */
+struct lw__scope_image *lw__scope_image_make(struct lw__index *index, const struct lw__scope *scope,
+                                             lw_bytes bytes);
+void lw__scope_image_take(struct lw__scope_image *image, const struct lw__scope *scope);
+
+/* A scope as a file has kept it; all of them before their tasks. And those that are only there for
+ * tasks that are not there any more go, after the tasks. LW_OK, LW_EFULL, LW_ENOMEM. */
+int lw__scope_restore_locked(struct lw__index *index, const struct lw__scope_image *image);
+void lw__scopes_review_locked(struct lw__index *index);
 
 int lw__index_scope_open(struct lw__store *store, uint64_t now, const char *name, lw_bytes bytes,
                          struct lw__put *puts, size_t count, struct lw__scope_copy *copy);
@@ -97,6 +114,14 @@ bool lw__scope_join_locked(struct lw__index *index, struct lw__task *task,
                            const struct lw__put *put);
 void lw__scope_withdraw_locked(struct lw__index *index, struct lw__task *task);
 
+/* The same for one whose room was taken for good. */
+void lw__scope_retract_locked(struct lw__index *index, struct lw__task *task);
+
+/* A task that comes back from a file, with a spec; its state is not placed yet. LW_OK; LW_ELEASE:
+ * its scope has moved on, it has to be aborted; LW_ENOMEM. */
+int lw__scope_restore_member_locked(struct lw__index *index, struct lw__task *task, uint64_t scope,
+                                    uint64_t generation, bool is_unclean, bool has_ended);
+
 /* A member has ended; the scope may be gone then. */
 void lw__scope_leave_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 
@@ -104,6 +129,9 @@ void lw__scope_leave_locked(struct lw__index *index, struct lw__task *task, uint
  * fence stands; LW_EFULL. */
 int lw__scope_check_rejoin_locked(const struct lw__index *index, const struct lw__task *task);
 void lw__scope_rejoin_locked(struct lw__index *index, struct lw__task *task);
+
+/* Removes one that is closed and has no tasks any more. */
+void lw__scope_remove_if_over_locked(struct lw__index *index, struct lw__scope *scope);
 
 /* Whether the task is of the present generation of its scope. */
 bool lw__scope_is_present_locked(const struct lw__index *index, const struct lw__task *task);

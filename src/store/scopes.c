@@ -41,7 +41,7 @@ static void free_scope(struct lw__index *index, struct lw__scope *scope) {
     lw__free(&index->allocator, scope, sizeof *scope + scope->name_size + 1);
 }
 
-static int make_scope(struct lw__index *index, const char *name, size_t name_size,
+static int make_scope(struct lw__index *index, uint64_t id, const char *name, size_t name_size,
                       struct lw__scope **out) {
     struct lw__scopes *scopes = &index->scopes;
     if (scopes->count == LW__SCOPES_MAX)
@@ -51,7 +51,7 @@ static int make_scope(struct lw__index *index, const char *name, size_t name_siz
         return LW_ENOMEM;
     memcpy(scope->name, name, name_size);
     scope->name_size = name_size;
-    scope->id = scopes->last_id + 1;
+    scope->id = id;
     lw__ring_init_links(&scope->tasks);
     lw__ring_init_links(&scope->old);
     if (!lw__keys_reserve(&scopes->names, 1)
@@ -60,7 +60,7 @@ static int make_scope(struct lw__index *index, const char *name, size_t name_siz
         return LW_ENOMEM;
     }
     lw__keys_set(&scopes->names, 0, name, name_size, as_entry(scope));
-    scopes->last_id++;
+    scopes->last_id = id > scopes->last_id ? id : scopes->last_id;
     scopes->count++;
     *out = scope;
     return LW_OK;
@@ -87,6 +87,88 @@ void lw__scopes_free(struct lw__index *index) {
 
 struct lw__scope *lw__scope_find_locked(const struct lw__index *index, uint64_t id) {
     return as_scope(lw__ids_find(&index->scopes.ids, id));
+}
+
+/* ---- in the journal, and back from it ----------------------------------------------------- */
+
+struct lw__scope_image *lw__scope_image_make(struct lw__index *index, const struct lw__scope *scope,
+                                             lw_bytes bytes) {
+    size_t size = sizeof(struct lw__scope_image) + scope->name_size + 1 + bytes.size;
+    struct lw__scope_image *image = lw__alloc_zero(&index->allocator, size);
+    if (!image)
+        return NULL;
+    image->size = size;
+    image->id = scope->id;
+    image->name_size = scope->name_size;
+    image->byte_count = bytes.size;
+    return image;
+}
+
+void lw__scope_image_take(struct lw__scope_image *image, const struct lw__scope *scope) {
+    image->generation = scope->generation;
+    image->version = scope->version;
+    image->is_closed = scope->is_closed;
+    image->is_unclean = scope->is_unclean;
+    image->has_lost = scope->has_lost;
+    memcpy(image->name, scope->name, scope->name_size + 1);
+    if (scope->bytes.size > 0)
+        memcpy(image->name + scope->name_size + 1, scope->bytes.data, scope->bytes.size);
+}
+
+void lw__scope_note_locked(struct lw__index *index, struct lw__scope *scope) {
+    struct lw__journal *journal = index->journal;
+    if (!journal)
+        return;
+    bool has_room = lw__journal_reserve(journal, 1);
+    struct lw__scope_image *image =
+        has_room ? lw__scope_image_make(index, scope, scope->bytes) : NULL;
+    scope->is_unsaved = !image;
+    if (!image) {
+        journal->has_lost_notes = true;
+        return;
+    }
+    lw__scope_image_take(image, scope);
+    lw__journal_note_scope(journal, image);
+}
+
+void lw__scopes_note_lost_locked(struct lw__index *index) {
+    struct lw__ids *ids = &index->scopes.ids;
+    for (struct lw__scope *scope = as_scope(lw__ids_find_from(ids, 1)); scope;
+         scope = as_scope(lw__ids_find_from(ids, scope->id + 1))) {
+        if (scope->is_unsaved)
+            lw__scope_note_locked(index, scope);
+    }
+}
+
+int lw__scope_restore_locked(struct lw__index *index, const struct lw__scope_image *image) {
+    struct lw__scope *scope;
+    void *bytes = NULL;
+    int rc = make_scope(index, image->id, image->name, image->name_size, &scope);
+    if (rc < 0)
+        return rc;
+    if (image->byte_count > 0) {
+        bytes = lw__alloc(&index->allocator, image->byte_count);
+        if (!bytes)
+            return LW_ENOMEM;
+        memcpy(bytes, image->name + image->name_size + 1, image->byte_count);
+    }
+    scope->bytes = (lw_bytes){bytes, image->byte_count};
+    scope->generation = image->generation;
+    scope->version = image->version;
+    scope->is_closed = image->is_closed;
+    scope->is_unclean = image->is_unclean;
+    scope->has_lost = image->has_lost;
+    return LW_OK;
+}
+
+void lw__scopes_review_locked(struct lw__index *index) {
+    struct lw__ids *ids = &index->scopes.ids;
+    uint64_t id = 0;
+    struct lw__scope *scope;
+    while ((scope = as_scope(lw__ids_find_from(ids, id + 1))) != NULL) {
+        id = scope->id;
+        lw__scope_remove_if_over_locked(index, scope);
+    }
 }
 
 /* ---- looking ------------------------------------------------------------------------------ */
@@ -153,7 +235,7 @@ static int open_locked(struct lw__index *index, uint64_t now, const char *name, 
     size_t name_size = strlen(name);
     struct lw__scope *scope = as_scope(lw__keys_find(&index->scopes.names, 0, name, name_size));
     bool is_new = !scope;
-    int rc = is_new ? make_scope(index, name, name_size, &scope) : LW_OK;
+    int rc = is_new ? make_scope(index, index->scopes.last_id + 1, name, name_size, &scope) : LW_OK;
     if (rc < 0)
         return rc;
     if (is_new || scope->is_closed)

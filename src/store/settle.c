@@ -10,6 +10,8 @@
 static int put_successors(struct lw__index *index, struct lw__settlement *s, uint64_t now) {
     if (s->successor_count == 0)
         return LW_OK;
+    for (size_t i = 0; i < s->successor_count; i++)
+        s->successors[i].is_successor = true;
     return lw__index_put_locked(index, now, s->successors, s->successor_count);
 }
 
@@ -30,6 +32,13 @@ static int make_result(struct lw__index *index, const struct lw__settlement *s,
         return LW_OK;
     *output = lw__output_make(&index->allocator, lw__see(&s->task->output), NULL, true, s->result);
     return *output ? LW_OK : LW_ENOMEM;
+}
+
+/* What belongs together has to be noted together. */
+static int reserve_notes(struct lw__index *index, const struct lw__settlement *s) {
+    if (!index->journal || (s->successor_count == 0 && !s->scope))
+        return LW_OK;
+    return lw__journal_reserve(index->journal, 2 * s->successor_count + 2) ? LW_OK : LW_ENOMEM;
 }
 
 /* NULL: there is none, or no memory for it: it is told without its last words. */
@@ -133,6 +142,8 @@ static int apply(struct lw__index *index, struct lw__settlement *s, uint64_t now
     struct lw__scope_plan plan = {.scope = NULL};
     int rc = make_result(index, s, &output);
     if (rc == LW_OK)
+        rc = reserve_notes(index, s);
+    if (rc == LW_OK)
         rc = prepare_scope(index, s, &plan);
     if (rc == LW_OK)
         rc = put_successors(index, s, now);
@@ -166,6 +177,26 @@ static int settle_stale(struct lw__index *index, const struct lw__settlement *s,
     return LW_ELEASE;
 }
 
+/* The cancel may have come after its verdict was found: it must not run again then. */
+static void heed_cancel(struct lw__settlement *s) {
+    if (s->verdict != LW__VERDICT_POSTPONE && s->verdict != LW__VERDICT_GIVE_BACK)
+        return;
+    s->verdict = LW__VERDICT_ABORT;
+    s->is_uncounted = s->is_snooze = false;
+    if (!s->text || !*s->text)
+        s->text = "cancelled";
+}
+
+/* Its effects are durable, and so is that it is done. */
+static void heed_done(struct lw__settlement *s) {
+    if (s->verdict == LW__VERDICT_FINISH)
+        return;
+    s->verdict = LW__VERDICT_FINISH;
+    s->is_uncounted = s->is_snooze = false;
+    s->fault = (lw_fault)0;
+    s->text = NULL;
+}
+
 static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_t now) {
     struct lw__task *task = s->task;
     struct lw__kind *kind = lw__index_kind_of(index, task);
@@ -175,6 +206,10 @@ static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_
     if (is_scoped && s->fault == LW_FAULT_CRASH)
         lw__scope_note_lost_locked(index, task);
     bool is_stale = is_scoped && !lw__scope_is_present_locked(index, task);
+    if (lw__task_flags(task) & LW__TASK_CANCELLING)
+        heed_cancel(s);
+    if (task->notes & LW__NOTE_DONE)
+        heed_done(s);
     int rc = is_stale ? settle_stale(index, s, now) : apply(index, s, now);
     if (rc == LW_OK || is_stale)
         lw__index_disclaim_locked(index, kind, 1);
@@ -216,6 +251,8 @@ int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t t
             lw__put(&task->output, output);
             lw__task_unlock(task);
             lw__index_retire_block_locked(index, old, old ? old->size : 0);
+            if (index->journal)
+                lw__journal_note(index->journal, LW__JOURNAL_PUBLISH, task);
             lw__grace_collect(&index->grace);
         }
     }

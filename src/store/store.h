@@ -45,6 +45,10 @@ struct lw__store_hooks {
     /* What waited for the disk can go on: room, quiet, something to claim. No lock is held; on a
      * thread of the store. NULL: nobody cares */
     void (*settled)(void *user);
+    /* A task of this kind and queue comes in that was not put through the port. No lock is held; on
+     * a thread of the store. LW_OK, or why it cannot be: LW_EINVAL, LW_ENOMEM. NULL: nobody
+     * cares */
+    int (*meet)(void *user, const char *kind, const char *queue);
     /* A task has changed its state. With the task's lock held: it may only note it. NULL is
      * fine. */
     void (*moved)(void *user, const struct lw__task *task, lw_state from, lw_state to,
@@ -56,7 +60,10 @@ struct lw__store_options {
     const lw_log *log;
     lw_clock *clock;
     uint64_t task_limit, byte_limit, reserve;
-    uint64_t secret[2];               /* for hashing keys */
+    uint32_t worker_slots; /* workers that may run tasks at once; see index->running */
+    bool is_synchronous;   /* no thread of its own: what a call does to the file it does itself, and
+                            * all of it before it returns */
+    uint64_t secret[2];    /* for hashing keys */
     bool tells_failed, tells_aborted; /* ended tasks of these states are told (lw__store_told) */
     struct lw__store_hooks hooks;
 };
@@ -70,7 +77,9 @@ struct lw__kind_options {
     bool has_handler;
     uint32_t concurrency;                       /* UINT32_MAX: any */
     struct lw__retention_settings retention[3]; /* finished, failed, aborted */
-    void *user;                                 /* the engine's */
+    lw_key_scope key_scope;                     /* of keys that come in without saying; 0: none */
+    uint64_t key_window_ns;
+    void *user; /* the engine's */
 };
 
 /* ---- put ---------------------------------------------------------------------------------- */
@@ -81,9 +90,10 @@ struct lw__put {
     uint32_t priority;
     uint64_t due;          /* not before; 0: at once */
     struct lw__spec *spec; /* taken over when accepted; NULL: nothing out of the ordinary */
-    bool is_successor;     /* of an attempt that is settled in the same step */
+    bool is_successor;     /* of an attempt, or part of a change, in the same step */
     bool is_inside;        /* from a task: may use the reserve */
-    bool is_taken;         /* claimed at once, for the caller who runs it: no room needed */
+    bool is_taken;         /* claimed at once, for the caller who runs it: no room needed. A store
+                            * that writes to a disk has no room for such: LW_EFULL */
     uint64_t scope;        /* 0: none; or LW__SCOPE_THIS. With a spec, and not taken */
     uint64_t generation;   /* of the scope, unless it is LW__SCOPE_THIS */
     /* out */
@@ -127,9 +137,11 @@ struct lw__settlement {
     uint64_t due;
     bool is_uncounted; /* the attempt does not count: a stop, a snooze */
     bool is_snooze;
-    bool is_spent;    /* the handler had the argument for good */
-    lw_fault fault;   /* 0: no error to keep */
-    const char *text; /* of the error */
+    bool is_spent;        /* the handler had the argument for good */
+    bool is_done_outside; /* the handler has completed it in a transaction of its own, perhaps: if
+                             that was committed it is finished, whatever the verdict says */
+    lw_fault fault;       /* 0: no error to keep */
+    const char *text;     /* of the error */
     bool has_result;
     lw_bytes result;
     struct lw__put *successors;
@@ -242,6 +254,10 @@ struct lw__store_ops {
     int (*open)(struct lw__store **store, const char *rest, const struct lw__store_options *options,
                 lw_error *err);
     void (*close)(struct lw__store *store);
+
+    /* Kinds and queues have been set: tasks that others have submitted may come in. NULL: there are
+     * no others. */
+    void (*start)(struct lw__store *store);
 
     /* The number of a kind or queue, which is made if there is none: LW_OK, LW_EFULL, LW_ENOMEM. */
     int (*kind)(struct lw__store *store, const char *name, uint16_t *kind);

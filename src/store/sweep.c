@@ -43,19 +43,22 @@ static void ring_scheduled(struct lw__index *index, struct lw__task *task, uint6
 
 /* ---- start_by and finish_by --------------------------------------------------------------- */
 
+/* A worker that has it begins without the mutex: one that could not be aborted was in time. */
 static void ring_limit(struct lw__index *index, struct lw__spec *spec, uint64_t now) {
     struct lw__task *task = spec->task;
     lw_state state = lw__task_state(task);
     if (lw_state_is_terminal(state))
         return;
-    bool is_over = now >= spec->finish_by;
-    bool is_late = now >= spec->start_by && state != LW_STARTED && lw__see(&task->started_at) == 0;
-    if (state == LW_STARTED && is_over)
+    bool is_idle = state != LW_STARTED, is_over = now >= spec->finish_by;
+    bool is_late = now >= spec->start_by && lw__see(&task->started_at) == 0;
+    if (is_idle && is_over
+        && lw__index_abort_idle_locked(index, task, now, "it was not finished in time"))
+        return;
+    if (is_idle && is_late && !is_over
+        && lw__index_abort_idle_locked(index, task, now, "it was not started in time"))
+        return;
+    if (is_over)
         lw__index_ask_locked(index, task, LW_REASON_TIMEOUT);
-    else if (is_over)
-        lw__index_abort_locked(index, task, now, "it was not finished in time");
-    else if (is_late)
-        lw__index_abort_locked(index, task, now, "it was not started in time");
     else if (spec->finish_by != LW__NEVER)
         lw__timer_set(&index->alarms, &spec->limit.timer, spec->finish_by);
 }

@@ -119,7 +119,7 @@ struct lw__task {
     /* the view: written under the task's lock, read by anybody */
     _Atomic uint32_t lock; /* odd: being written */
     _Atomic uint8_t state; /* lw_state; only lw__task_move writes it */
-    uint8_t verdict;       /* spare */
+    uint8_t notes;         /* of the journal; guarded by the store's mutex */
     _Atomic uint16_t flags;
     uint64_t id;         /* fixed */
     uint64_t created_at; /* fixed */

@@ -761,8 +761,8 @@ static uint64_t seed;
 
 static void tell_seed(int signal_number) {
     (void)signal_number;
-    fprintf(stderr, "seed %llu: replay it with LW_SEED=%llu\n", (unsigned long long)seed,
-            (unsigned long long)seed);
+    fprintf(stderr, "seed %llu on %s: replay it with LW_SEED=%llu\n", (unsigned long long)seed,
+            m.rig->url, (unsigned long long)seed);
 }
 
 static void run_seed(struct rig *rig) {

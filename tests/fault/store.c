@@ -13,15 +13,15 @@ static bool has_failed; /* an allocation has, in this round */
 static uint64_t until_clean(void (*body)(struct rig *rig, uint64_t nth)) {
     static struct rig rig;
     uint64_t fewest = UINT64_MAX;
-    for (size_t i = 0; i < store_url_count; i++) {
+    const char *urls[STORES_MAX];
+    for (size_t i = 0; i < list_stores(urls); i++) {
         uint64_t nth = 0;
         do {
             CHECK(++nth < 200);
             has_failed = false;
             lw_test_memory *memory = open_memory();
             assert_status(
-                try_open_rig(&rig, store_urls[i], &(struct rig_options){.task_limit = 0}, memory),
-                LW_OK);
+                try_open_rig(&rig, urls[i], &(struct rig_options){.task_limit = 0}, memory), LW_OK);
             rig.queue = add_queue(&rig, "default", 1, UINT32_MAX);
             rig.kind = add_kind(&rig, "mail", UINT32_MAX);
             body(&rig, nth);
@@ -78,13 +78,14 @@ static void fail_at(struct rig *rig, uint64_t nth) {
 /* ---- open --------------------------------------------------------------------------------- */
 
 TEST(a_store_that_cannot_be_opened_says_so_and_leaves_nothing) {
-    for (size_t i = 0; i < store_url_count; i++) {
+    const char *urls[STORES_MAX];
+    for (size_t i = 0; i < list_stores(urls); i++) {
         int rc = LW_ENOMEM;
         for (uint64_t nth = 1; rc == LW_ENOMEM; nth++) {
             static struct rig rig;
             lw_test_memory *memory = open_memory();
             lw_test_memory_fail_at(memory, nth);
-            rc = try_open_rig(&rig, store_urls[i], &(struct rig_options){.task_limit = 0}, memory);
+            rc = try_open_rig(&rig, urls[i], &(struct rig_options){.task_limit = 0}, memory);
             CHECK(lw_test_memory_has_failed(memory) == (rc == LW_ENOMEM));
             if (rc == LW_OK)
                 close_rig(&rig);

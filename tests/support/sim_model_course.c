@@ -65,6 +65,10 @@ static void retry(struct sim_model *m, struct sim_task *t, const struct sim_word
         sim__end_by(m, t, LW_ABORTED);
         return;
     }
+    if (t->is_cancelling) { /* it does not run again, whatever led to it */
+        sim__end_by(m, t, LW_ABORTED);
+        return;
+    }
     k->retried++;
     again(m, t, *due_min);
 }

@@ -3,14 +3,35 @@
 #include "stores.h"
 
 #include "base/memory.h"
+#include "store/stores.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* A store is added to the conformance suite by adding it here. */
-const char *const store_urls[] = {"memory:"};
-const size_t store_url_count = COUNT_OF(store_urls);
+/* A store is added to the conformance suite by adding it here; not every build has all of them. */
+static const struct {
+    const char *scheme, *url; /* %u: a number of its own for each one that is opened */
+} known[] = {{"memory", "memory:"}};
+
+static bool is_built(const char *scheme) {
+    for (size_t i = 0; lw__stores[i]; i++) {
+        if (strcmp(lw__stores[i]->scheme, scheme) == 0)
+            return true;
+    }
+    return false;
+}
+
+size_t list_stores(const char *urls[STORES_MAX]) {
+    size_t count = 0;
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        if (is_built(known[i].scheme))
+            urls[count++] = known[i].url;
+    }
+    return count;
+}
 
 int drops;
 
@@ -55,17 +76,14 @@ static uint64_t or_plenty(uint64_t number) {
     return number ? number : UINT32_MAX;
 }
 
-int try_open_rig(struct rig *rig, const char *url, const struct rig_options *options,
-                 lw_test_memory *memory) {
-    *rig = (struct rig){.url = url, .options = *options, .memory = memory};
-    rig->allocator = lw_test_memory_allocator(memory);
-    rig->clock = open_clock();
-    rig->now = lw__now(rig->clock);
+static int open_store(struct rig *rig) {
+    const struct rig_options *options = &rig->options;
     struct lw__store_options o = {.allocator = rig->allocator,
                                   .clock = rig->clock,
                                   .task_limit = or_plenty(options->task_limit),
                                   .byte_limit = or_plenty(options->byte_limit),
                                   .reserve = options->reserve,
+                                  .is_synchronous = !options->has_threads,
                                   .secret = {1, 2},
                                   .tells_failed = options->tells_failed,
                                   .tells_aborted = options->tells_aborted,
@@ -75,28 +93,91 @@ int try_open_rig(struct rig *rig, const char *url, const struct rig_options *opt
                                             .cancel = on_cancel,
                                             .scope_changed = on_scope,
                                             .moved = options->has_threads ? NULL : on_moved}};
-    int rc = lw__store_open(&rig->store, url, &o, NULL);
+    int rc = lw__store_open(&rig->store, rig->url, &o, NULL);
     if (rc == LW_OK)
         rig->ops = rig->store->ops;
-    else
-        lw_test_clock_close(rig->clock);
+    return rc;
+}
+
+/* Whatever the store has left in the test's folder. */
+static void remove_files(const struct rig *rig) {
+    static const char *const endings[] = {"", "-wal", "-shm", "-owner", "-running"};
+    const char *path = strchr(rig->url, ':') + 1;
+    for (size_t i = 0; *path && i < COUNT_OF(endings); i++) {
+        char name[sizeof rig->url + 16];
+        snprintf(name, sizeof name, "%s%s", path, endings[i]);
+        unlink(name);
+    }
+}
+
+static void close_rest(struct rig *rig) {
+    remove_files(rig);
+    lw_test_clock_close(rig->clock);
+}
+
+int try_open_rig(struct rig *rig, const char *url, const struct rig_options *options,
+                 lw_test_memory *memory) {
+    static unsigned number;
+    const char *mark = strstr(url, "%u");
+    *rig = (struct rig){.options = *options, .memory = memory};
+    snprintf(rig->url, sizeof rig->url, "%s", url);
+    if (mark)
+        snprintf(rig->url, sizeof rig->url, "%.*s%u%s", (int)(mark - url), url, ++number, mark + 2);
+    rig->allocator = lw_test_memory_allocator(memory);
+    rig->clock = open_clock();
+    rig->now = lw__now(rig->clock);
+    int rc = open_store(rig);
+    if (rc < 0)
+        close_rest(rig);
     return rc;
 }
 
 void close_rig(struct rig *rig) {
     rig->ops->close(rig->store);
-    lw_test_clock_close(rig->clock);
+    close_rest(rig);
+}
+
+bool is_durable(const struct rig *rig) {
+    return rig->store->index->journal != NULL;
+}
+
+int try_reopen_rig(struct rig *rig) {
+    CHECK(is_durable(rig));
+    rig->ops->close(rig->store);
+    int rc = open_store(rig);
+    if (rc < 0) {
+        close_rest(rig);
+        return rc;
+    }
+    rig->queue = add_queue(rig, "default", 1, UINT32_MAX);
+    rig->kind = add_kind(rig, "mail", UINT32_MAX);
+    return LW_OK;
+}
+
+void reopen_rig(struct rig *rig) {
+    assert_status(try_reopen_rig(rig), LW_OK);
+}
+
+static const char *current_store;
+
+static void tell_store(int signal_number) {
+    (void)signal_number;
+    fprintf(stderr, "on %s\n", current_store);
 }
 
 void each_store(void (*body)(struct rig *rig), const struct rig_options *options) {
-    for (size_t i = 0; i < store_url_count; i++) {
+    const char *urls[STORES_MAX];
+    size_t count = list_stores(urls);
+    void (*own)(int) = signal(SIGABRT, tell_store);
+    if (own != SIG_DFL)
+        signal(SIGABRT, own); /* the test says it itself */
+    for (size_t i = 0; i < count; i++) {
         struct rig *rig = malloc(sizeof *rig);
         lw_test_memory *memory = open_memory();
-        if (store_url_count > 1)
-            fprintf(stderr, "on %s\n", store_urls[i]);
+        current_store = urls[i];
         drops = 0;
         CHECK(rig != NULL);
-        assert_status(try_open_rig(rig, store_urls[i], options, memory), LW_OK);
+        assert_status(try_open_rig(rig, urls[i], options, memory), LW_OK);
         rig->queue = add_queue(rig, "default", 1, UINT32_MAX);
         rig->kind = add_kind(rig, "mail", UINT32_MAX);
         body(rig);

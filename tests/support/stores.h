@@ -28,7 +28,7 @@ struct rig_options {
 };
 
 struct rig {
-    const char *url;
+    char url[64];
     struct rig_options options;
     struct lw__store *store;
     const struct lw__store_ops *ops;
@@ -60,12 +60,21 @@ void each_store(void (*body)(struct rig *rig), const struct rig_options *options
     }                                                                    \
     static void name##_on(struct rig *rig)
 
-/* For loops of their own, such as those of failing memory. */
-extern const char *const store_urls[];
-extern const size_t store_url_count;
+/* For loops of their own, such as those of failing memory. The URLs of all stores; how many. */
+enum { STORES_MAX = 8 };
+size_t list_stores(const char *urls[STORES_MAX]);
 int try_open_rig(struct rig *rig, const char *url, const struct rig_options *options,
                  lw_test_memory *memory);
 void close_rig(struct rig *rig);
+
+/* Whether what it has survives a close. */
+bool is_durable(const struct rig *rig);
+
+/* Closes a durable store and opens it again, on the same clock. Pointers to tasks, and numbers of
+ * kinds and queues, are others then; the rig's own are set. If it cannot be opened the rig is
+ * closed. */
+void reopen_rig(struct rig *rig);
+int try_reopen_rig(struct rig *rig);
 
 uint16_t add_kind(struct rig *rig, const char *name, uint32_t concurrency);
 uint16_t add_queue(struct rig *rig, const char *name, uint32_t weight, uint64_t limit);

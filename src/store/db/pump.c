@@ -8,25 +8,39 @@
 
 #define RETRY_MS_MIN 20
 #define RETRY_MS_MAX 2000
+#define ECHO_MS 5   /* how long after its own writes it looks whether there were others */
+#define LOOK_MS 250 /* how often it looks if nobody can tell it */
 
 /* ---- being called ------------------------------------------------------------------------- */
 
-/* Under the index's mutex. */
-static void call_pump(void *user) {
-    struct lw__pump *pump = user;
+static void wake(struct lw__pump *pump) {
+    if (pump->bell.fd >= 0)
+        lw__bell_ring(&pump->bell);
+    else
+        lw__futex_wake(&pump->call, 1);
+}
+
+void lw__pump_call(struct lw__pump *pump) {
     atomic_fetch_add_explicit(&pump->call, 1, memory_order_seq_cst);
     if (atomic_load(&pump->is_asleep) && atomic_exchange(&pump->is_asleep, 0))
-        lw__futex_wake(&pump->call, 1);
+        wake(pump);
+}
+
+/* Under the index's mutex. */
+static void call_pump(void *user) {
+    lw__pump_call(user);
 }
 
 void lw__pump_init(struct lw__pump *pump, struct lw__index *index, const struct lw__db_ops *ops,
                    void *db) {
-    *pump = (struct lw__pump){.index = index, .ops = ops, .db = db};
+    *pump = (struct lw__pump){.index = index, .ops = ops, .db = db, .bell.fd = -1};
+    lw__mutex_init(&pump->turn_mu);
     lw__journal_init(&pump->journal, &index->allocator, call_pump, pump);
 }
 
 int lw__pump_await(struct lw__pump *pump, struct lw__journal_wait *wait) {
-    (void)pump;
+    if (pump->is_synchronous)
+        lw__pump_run(pump);
     while (!atomic_load(&wait->is_over))
         lw__futex_wait(&wait->is_over, 0, LW__NEVER);
     return wait->status;
@@ -37,7 +51,9 @@ int lw__pump_await(struct lw__pump *pump, struct lw__journal_wait *wait) {
 /* Readers may look at tasks and blocks as long as they are in a grace section: so may the pump,
  * whose entries are of tasks that cannot leave before their turn is over. */
 static int write_all(struct lw__pump *pump, const struct lw__journal_batch *batch, lw_error *err) {
-    int rc = pump->ops->begin(pump->db, err);
+    int rc = pump->failures > 0 ? pump->ops->recover(pump->db, err) : LW_OK;
+    if (rc == LW_OK)
+        rc = pump->ops->begin(pump->db, err);
     if (rc < 0)
         return rc;
     uint32_t ticket = lw__grace_enter(&pump->index->grace);
@@ -51,14 +67,15 @@ static int write_all(struct lw__pump *pump, const struct lw__journal_batch *batc
     return rc;
 }
 
-static void settle_turn(struct lw__pump *pump, struct lw__journal_batch *batch, int rc) {
+static void settle_turn(struct lw__pump *pump, int rc) {
+    struct lw__journal_batch *batch = &pump->batch;
     struct lw__index *index = pump->index;
     uint64_t now = lw__now(index->options.clock);
     lw__brief_lock(&index->mu);
     if (rc == LW_OK)
         lw__journal_flush_locked(index, batch, now);
     else
-        lw__journal_fail_locked(index, batch, now);
+        lw__journal_fail_locked(index, batch, rc == LW_EUNSURE, now);
     pump->failures = rc == LW_OK ? 0 : pump->failures + 1;
     index->is_halted = rc != LW_OK;
     lw__brief_unlock(&index->mu);
@@ -68,33 +85,86 @@ static void settle_turn(struct lw__pump *pump, struct lw__journal_batch *batch, 
         pump->after_turn(pump->user);
 }
 
-/* True: there was something. */
-static bool turn(struct lw__pump *pump, struct lw__journal_batch *batch) {
+/* What was taken in has to be committed before more is. */
+static int take_in(struct lw__pump *pump) {
+    if (pump->bell.fd < 0 || pump->failures > 0 || pump->batch.count > 0)
+        return 0;
+    int taken = pump->ops->intake(pump->db, pump->is_suspicious);
+    pump->has_missed = taken < 0;
+    if (taken >= 0)
+        pump->is_suspicious = false;
+    return taken > 0 ? taken : 0;
+}
+
+/* True: there was something. After a failure there is: to find out whether it works again. */
+static bool turn(struct lw__pump *pump) {
     struct lw__index *index = pump->index;
+    struct lw__journal_batch *batch = &pump->batch;
     lw_error err = {0};
-    lw__brief_lock(&index->mu);
-    lw__journal_take_locked(&pump->journal, batch);
-    lw__brief_unlock(&index->mu);
-    if (batch->count == 0 && !batch->waits)
+    bool must_write = take_in(pump) > 0 || pump->failures > 0;
+    if (batch->count == 0) {
+        lw__brief_lock(&index->mu);
+        lw__journal_take_locked(index, batch);
+        lw__brief_unlock(&index->mu);
+    }
+    if (batch->count == 0 && !batch->waits && !must_write)
         return false;
-    int rc = batch->count > 0 ? write_all(pump, batch, &err) : LW_OK;
+    int rc = batch->count > 0 || must_write ? write_all(pump, batch, &err) : LW_OK;
     if (rc < 0)
         lw__log(index->options.log, LW_LOG_ERROR, "store", "a turn could not be written",
                 LW__FIELD_TEXT("why", err.message), LW__FIELD_U64("entries", batch->count));
-    settle_turn(pump, batch, rc);
+    settle_turn(pump, rc);
     return true;
+}
+
+void lw__pump_run(struct lw__pump *pump) {
+    lw__mutex_lock(&pump->turn_mu);
+    while (turn(pump) && pump->failures == 0) {
+    }
+    lw__mutex_unlock(&pump->turn_mu);
 }
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
+static uint64_t in_ms(uint64_t ms) {
+    return lw__now(lw__clock_system()) + ms * LW__NS_PER_MS;
+}
+
+/* Other connections can call, too. What the descriptor holds already is the echo of its own writes,
+ * and may hide another's. */
+static void doze(struct lw__pump *pump, uint64_t deadline) {
+    int watched = pump->ops->watch(pump->db);
+    pump->has_echo |= watched >= 0 && pump->ops->heed(pump->db);
+    uint64_t look = pump->has_missed || watched < 0 ? in_ms(LOOK_MS)
+                    : pump->has_echo                ? in_ms(ECHO_MS)
+                                                    : LW__NEVER;
+    enum lw__bell_call call =
+        lw__bell_wait(&pump->bell, watched, look < deadline ? look : deadline);
+    if (call == LW__BELL_RUNG)
+        return;
+    if (watched >= 0)
+        pump->ops->heed(pump->db);
+    pump->is_suspicious = true;
+    pump->has_echo = false;
+}
+
+/* For what there was no memory to note it looks again soon. */
 static void sleep_until_called(struct lw__pump *pump, uint32_t seen) {
+    uint64_t deadline = LW__NEVER;
+    lw__brief_lock(&pump->index->mu);
+    if (pump->journal.has_lost_notes)
+        deadline = in_ms(RETRY_MS_MIN);
+    lw__brief_unlock(&pump->index->mu);
     atomic_store(&pump->is_asleep, 1);
-    if (atomic_load(&pump->call) == seen && !atomic_load(&pump->must_end))
-        lw__futex_wait(&pump->call, seen, LW__NEVER);
+    bool is_called = atomic_load(&pump->call) != seen || atomic_load(&pump->must_end);
+    if (!is_called && pump->bell.fd >= 0)
+        doze(pump, deadline);
+    else if (!is_called)
+        lw__futex_wait(&pump->call, seen, deadline);
     atomic_store(&pump->is_asleep, 0);
 }
 
-/* After a turn that failed: waits, and puts the database in order. */
+/* After a turn that failed. */
 static void back_off(struct lw__pump *pump) {
     lw_clock *clock = lw__clock_system(); /* real time: it waits for a disk, not for a test */
     uint64_t ms = RETRY_MS_MIN;
@@ -103,17 +173,14 @@ static void back_off(struct lw__pump *pump) {
     uint64_t deadline = lw__now(clock) + (ms < RETRY_MS_MAX ? ms : RETRY_MS_MAX) * LW__NS_PER_MS;
     while (lw__now(clock) < deadline && !atomic_load(&pump->must_end))
         lw__futex_wait(&pump->call, atomic_load(&pump->call), deadline);
-    lw_error err = {0};
-    pump->ops->recover(pump->db, &err);
 }
 
 static void *pump_main(void *arg) {
     struct lw__pump *pump = arg;
-    struct lw__journal_batch batch = {0};
     for (;;) {
         uint32_t seen = atomic_load(&pump->call);
         bool must_end = atomic_load(&pump->must_end) != 0;
-        bool was_busy = turn(pump, &batch);
+        bool was_busy = turn(pump);
         if (must_end && (!was_busy || pump->failures > 0))
             break;
         if (pump->failures > 0)
@@ -121,12 +188,16 @@ static void *pump_main(void *arg) {
         else if (!was_busy)
             sleep_until_called(pump, seen);
     }
-    if (batch.entries)
-        lw__free(pump->journal.allocator, batch.entries, batch.capacity * sizeof *batch.entries);
     return NULL;
 }
 
 bool lw__pump_start(struct lw__pump *pump) {
+    if (pump->is_synchronous) {
+        lw__pump_run(pump);
+        return true;
+    }
+    if (pump->ops->intake && !lw__bell_open(&pump->bell))
+        return false;
     pump->is_running = lw__crew_start_thread(&pump->thread, pump_main, pump, "legwork-db") == 0;
     return pump->is_running;
 }
@@ -136,8 +207,15 @@ void lw__pump_stop(struct lw__pump *pump) {
         atomic_store(&pump->must_end, 1);
         atomic_fetch_add(&pump->call, 1);
         lw__futex_wake(&pump->call, 1);
+        if (pump->bell.fd >= 0)
+            lw__bell_ring(&pump->bell);
         pthread_join(pump->thread, NULL);
         pump->is_running = false;
     }
+    if (!pump->index)
+        return; /* it was not even made */
+    lw__bell_close(&pump->bell);
+    lw__journal_free_batch(&pump->journal, &pump->batch);
     lw__journal_free(&pump->journal);
+    lw__mutex_free(&pump->turn_mu);
 }

@@ -5,10 +5,19 @@
  *
  * It sleeps while nothing is noted. When a turn cannot be written, its puts are refused, everything
  * else is tried again, less and less often, and no new attempt starts until it has worked.
+ *
+ * Besides the index other connections can call it: what they have written it takes in before a
+ * turn. While it sleeps it watches a descriptor for them. That announces a write and not its
+ * commit, and it announces the pump's own writes, too. So whoever wakes it by that is waited for;
+ * and after a turn of its own it looks once more, a little later.
+ *
+ * A synchronous pump has no thread, and takes nothing in: whoever has noted something takes its
+ * turns (lw__pump_run).
  */
 #ifndef LW_STORE_DB_PUMP_H
 #define LW_STORE_DB_PUMP_H
 
+#include "store/db/bell.h"
 #include "store/index.h"
 #include "store/journal.h"
 
@@ -22,6 +31,16 @@ struct lw__db_ops {
     void (*rollback)(void *db);
     /* After a failure: whatever it takes to go on. LW_OK: it may be tried again. */
     int (*recover)(void *db, lw_error *err);
+
+    /* What other connections have asked for; all three or none of them.
+     * Before a turn, notes it in the index. is_sure: they may be in the middle of a commit, which
+     * has to be waited for. Returns how much there is to be committed, whatever else the turn has;
+     * negative: it could not look. */
+    int (*intake)(void *db, bool is_sure);
+    /* A descriptor that is readable after a connection has begun to write, be it one's own. -1:
+     * there is none, and it has to look from time to time. */
+    int (*watch)(void *db);
+    bool (*heed)(void *db); /* empties the descriptor; whether there was something */
 };
 
 struct lw__pump {
@@ -32,7 +51,9 @@ struct lw__pump {
     void (*after_turn)(void *user); /* no lock held: the engine looks who can go on */
     void *user;
     pthread_t thread;
-    bool is_running;
+    bool is_running, is_synchronous;
+    struct lw__mutex turn_mu; /* of a synchronous one: one turn at a time */
+    struct lw__bell bell;     /* instead of `call`, if it takes something in */
     /* atomic */
     _Atomic uint32_t call; /* what it sleeps on */
     _Atomic uint32_t is_asleep;
@@ -40,7 +61,12 @@ struct lw__pump {
     _Atomic uint64_t turns;
     /* guarded by the index's mutex */
     struct lw__journal journal;
-    uint32_t failures; /* turns in a row */
+    /* of whoever takes the turns */
+    struct lw__journal_batch batch; /* what it writes; after a failure, what it writes again */
+    uint32_t failures;              /* turns in a row */
+    bool has_echo;                  /* somebody has written: it itself, for all it knows */
+    bool is_suspicious;             /* it may have been another connection */
+    bool has_missed;                /* it could not look */
 };
 
 void lw__pump_init(struct lw__pump *pump, struct lw__index *index, const struct lw__db_ops *ops,
@@ -49,6 +75,12 @@ bool lw__pump_start(struct lw__pump *pump);
 
 /* Writes what is noted, ends the thread, and frees what belongs to the pump. */
 void lw__pump_stop(struct lw__pump *pump);
+
+/* Takes turns until nothing is noted any more, or one has failed. For a synchronous pump. */
+void lw__pump_run(struct lw__pump *pump);
+
+/* Takes a turn, even if nothing is noted: there may be something to take in. Any thread. */
+void lw__pump_call(struct lw__pump *pump);
 
 /* Sleeps until what the caller noted is durable; the wait was announced under the mutex. Returns
  * its status. */

@@ -38,9 +38,11 @@ static int refuse_readonly(const char *path, lw_error *err) {
                          strerrordesc_np(error), path);
 }
 
-static int connect_db(struct lw__sqlite_file *file, lw_error *err) {
+static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *err) {
     bool is_reader = file->mode == LW__SQLITE_READER;
-    int flags = is_reader ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    int flags = is_reader    ? SQLITE_OPEN_READONLY
+                : can_create ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+                             : SQLITE_OPEN_READWRITE;
     if (is_reader && access(file->path, F_OK) != 0 && errno == ENOENT)
         return lw__error_set(err, LW_ENOTFOUND, 0, "there is no store yet: %s", file->path);
     int code = sqlite3_open_v2(file->path, &file->db,
@@ -93,7 +95,7 @@ int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw
     if (rc == LW_OK && mode == LW__SQLITE_OWNER)
         rc = lw__sqlite_owner_take(file->path, &file->owner, err);
     if (rc == LW_OK)
-        rc = connect_db(file, err);
+        rc = connect_db(file, true, err);
     if (rc == LW_OK)
         rc = lw__sqlite_schema_apply(&lw__sqlite_schema, file->db, mode, file->path, err);
     if (rc == LW_OK)
@@ -110,13 +112,34 @@ int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw
     return LW_OK;
 }
 
+static void disconnect(struct lw__sqlite_file *file) {
+    for (int i = 0; i < LW__SQL_COUNT; i++) {
+        sqlite3_finalize(file->statements[i]);
+        file->statements[i] = NULL;
+    }
+    int code = sqlite3_close(file->db);
+    assert(code == SQLITE_OK); /* otherwise something of it is still in use */
+    file->db = NULL;
+}
+
+int lw__sqlite_file_reopen(struct lw__sqlite_file *file, lw_error *err) {
+    disconnect(file);
+    int rc = connect_db(file, false, err);
+    if (rc == LW_OK)
+        rc = configure(file, err);
+    if (rc == LW_OK)
+        rc = prepare(file, err);
+    if (rc == LW_OK)
+        rc = probe(file, err);
+    if (rc != LW_OK)
+        disconnect(file);
+    return rc;
+}
+
 void lw__sqlite_file_close(struct lw__sqlite_file *file) {
     if (file == NULL)
         return;
-    for (int i = 0; i < LW__SQL_COUNT; i++)
-        sqlite3_finalize(file->statements[i]);
-    int code = sqlite3_close(file->db);
-    assert(code == SQLITE_OK); /* otherwise something of it is still in use */
+    disconnect(file);
     lw__sqlite_owner_release(file->owner);
     lw__free(file->allocator, file, file->size);
 }

@@ -40,13 +40,14 @@
 enum lw__sqlite_mode {
     LW__SQLITE_OWNER,  /* the one that runs tasks, and migrates */
     LW__SQLITE_CLIENT, /* reads, and writes to the outbox */
-    LW__SQLITE_READER  /* only reads */
+    LW__SQLITE_READER, /* only reads */
+    LW__SQLITE_GUEST   /* a program's own connection: it makes the tables, beside its own */
 };
 
 struct lw__sqlite_file {
-    /* fixed after open */
-    sqlite3 *db;
+    sqlite3 *db; /* NULL: it could not be opened again */
     sqlite3_stmt *statements[LW__SQL_COUNT];
+    /* fixed after open */
     const lw_allocator *allocator;
     enum lw__sqlite_mode mode;
     int owner; /* descriptor of the lock; -1: none */
@@ -68,6 +69,11 @@ struct lw__sqlite_file {
  * however big the file is; deeper down it is told by whoever reads there. */
 int lw__sqlite_file_open(struct lw__sqlite_file **file, const char *path, enum lw__sqlite_mode mode,
                          const lw_allocator *allocator, lw_error *err);
+
+/* Lets go of the connection and makes a new one, under the same ownership: for when it is not known
+ * what has become of the last writes. Returns as an open does; unless it is LW_OK, `db` is NULL and
+ * nothing but this and the close may be called. The -wal file is another one afterwards. */
+int lw__sqlite_file_reopen(struct lw__sqlite_file *file, lw_error *err);
 
 /* NULL is fine. A transaction that is open is rolled back. */
 void lw__sqlite_file_close(struct lw__sqlite_file *file);

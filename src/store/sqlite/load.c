@@ -27,7 +27,7 @@ uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms) {
 struct columns {
     int key, state, priority, created, due, started, ended, attempts, crashes, snoozes, token;
     int payload, value, result, errors, errors_dropped, run_at, start_by, finish_by, key_scope;
-    int key_until, after_ids, after_policy, is_reserved;
+    int key_until, after_ids, after_policy, scope, generation, is_unclean, is_reserved;
     int done, total, text, partial;
 };
 
@@ -59,6 +59,9 @@ static const struct columns task_columns = {
     .key_until = 25,
     .after_ids = 26,
     .after_policy = 27,
+    .scope = 28,
+    .generation = 29,
+    .is_unclean = 30,
     .is_reserved = 31,
 };
 
@@ -90,7 +93,25 @@ static const struct columns history_columns = {
     .key_until = 25,
     .after_ids = 26,
     .after_policy = 27,
+    .scope = 28,
+    .generation = 29,
+    .is_unclean = 30,
     .is_reserved = 31,
+};
+
+/* Of the outbox; what is not here is not asked for. */
+static const struct columns outbox_columns = {
+    .key = 7,
+    .payload = 8,
+    .value = 9,
+    .run_at = 12,
+    .start_by = 13,
+    .finish_by = 14,
+    .key_scope = 15,
+    .key_until = 16,
+    .after_ids = 17,
+    .after_policy = 18,
+    .scope = 19,
 };
 
 struct loader {
@@ -171,7 +192,7 @@ static struct lw__spec *load_spec(const struct loader *l, bool *is_lost) {
     const char *key = text_at(l, l->at->key), *policy = text_at(l, l->at->after_policy);
     lw_bytes payload = bytes_at(l, l->at->payload), value = bytes_at(l, l->at->value);
     if (!key && payload.size == 0 && value.size == 0 && after_count == 0 && !has(l, l->at->run_at)
-        && !has(l, l->at->start_by) && !has(l, l->at->finish_by))
+        && !has(l, l->at->start_by) && !has(l, l->at->finish_by) && !has(l, l->at->scope))
         return NULL;
     size_t key_size = key ? strlen(key) : 0;
     size_t size = lw__spec_size(after_count, key_size, value.size, payload.size);
@@ -193,6 +214,12 @@ static struct lw__spec *load_spec(const struct loader *l, bool *is_lost) {
     memcpy(spec->after, after, after_count * sizeof *after);
     fill_bytes(spec, key, value, payload);
     return spec;
+}
+
+struct lw__spec *lw__sqlite_outbox_spec(struct lw__sqlite *sqlite, sqlite3_stmt *row,
+                                        bool *is_lost) {
+    struct loader l = {.sqlite = sqlite, .row = row, .at = &outbox_columns};
+    return load_spec(&l, is_lost);
 }
 
 static struct lw__output *load_output(const struct loader *l, bool *is_lost) {
@@ -247,6 +274,16 @@ static struct lw__errors *load_errors(const struct loader *l, bool *is_lost) {
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
+static void drop_blocks(const struct loader *l, const struct lw__restored *r) {
+    const lw_allocator *allocator = &l->sqlite->allocator;
+    if (r->spec)
+        lw__free(allocator, r->spec, r->spec->size);
+    if (r->errors)
+        lw__free(allocator, r->errors, r->errors->size);
+    if (r->output)
+        lw__free(allocator, r->output, r->output->size);
+}
+
 static int load_row(const struct loader *l) {
     struct lw__store *store = &l->sqlite->index->store;
     bool is_lost = false;
@@ -263,6 +300,9 @@ static int load_row(const struct loader *l) {
         .snoozes = (uint16_t)sqlite3_column_int64(l->row, l->at->snoozes),
         .token = has(l, l->at->token) ? (uint64_t)sqlite3_column_int64(l->row, l->at->token) : 0,
         .is_reserved = has(l, l->at->is_reserved),
+        .scope = (uint64_t)sqlite3_column_int64(l->row, l->at->scope),
+        .generation = (uint64_t)sqlite3_column_int64(l->row, l->at->generation),
+        .is_unclean = has(l, l->at->is_unclean),
     };
     int rc = lw__index_kind(store, text_at(l, 1), &r.kind);
     if (rc == LW_OK)
@@ -272,8 +312,12 @@ static int load_row(const struct loader *l) {
     r.spec = load_spec(l, &is_lost);
     r.errors = load_errors(l, &is_lost);
     r.output = load_output(l, &is_lost);
+    if (is_lost) {
+        drop_blocks(l, &r);
+        return LW_ENOMEM;
+    }
     lw__brief_lock(&l->sqlite->index->mu);
-    rc = is_lost ? LW_ENOMEM : lw__index_restore_locked(l->sqlite->index, &r, l->now);
+    rc = lw__index_restore_locked(l->sqlite->index, &r, l->now);
     lw__brief_unlock(&l->sqlite->index->mu);
     return rc;
 }
@@ -295,6 +339,49 @@ static int load_rows(struct lw__sqlite *sqlite, enum lw__sql which, const struct
     return rc;
 }
 
+/* ---- scopes ------------------------------------------------------------------------------- */
+
+static int load_scope(struct lw__sqlite *sqlite, sqlite3_stmt *row) {
+    const void *bytes = sqlite3_column_blob(row, 7), *name = sqlite3_column_text(row, 1);
+    size_t name_size = (size_t)sqlite3_column_bytes(row, 1);
+    size_t byte_count = (size_t)sqlite3_column_bytes(row, 7);
+    size_t size = sizeof(struct lw__scope_image) + name_size + 1 + byte_count;
+    struct lw__scope_image *image = lw__alloc_zero(&sqlite->allocator, size);
+    if (!image)
+        return LW_ENOMEM;
+    image->id = (uint64_t)sqlite3_column_int64(row, 0);
+    image->generation = (uint64_t)sqlite3_column_int64(row, 2);
+    image->version = (uint64_t)sqlite3_column_int64(row, 3);
+    image->is_closed = sqlite3_column_int(row, 4) != 0;
+    image->is_unclean = sqlite3_column_int(row, 5) != 0;
+    image->has_lost = sqlite3_column_int(row, 6) != 0;
+    image->name_size = name_size;
+    image->byte_count = byte_count;
+    memcpy(image->name, name, name_size);
+    if (byte_count > 0)
+        memcpy(image->name + name_size + 1, bytes, byte_count);
+    lw__brief_lock(&sqlite->index->mu);
+    int rc = lw__scope_restore_locked(sqlite->index, image);
+    lw__brief_unlock(&sqlite->index->mu);
+    lw__free(&sqlite->allocator, image, size);
+    return rc;
+}
+
+static int load_scopes(struct lw__sqlite *sqlite, lw_error *err) {
+    sqlite3_stmt *row = sqlite->file->statements[LW__SQL_SCOPE_SCAN];
+    int code, rc = LW_OK;
+    while (rc == LW_OK && (code = sqlite3_step(row)) == SQLITE_ROW)
+        rc = load_scope(sqlite, row);
+    if (rc < 0)
+        lw__error_set(err, rc, 0, "cannot " LOADING ": %s", lw_status_text(rc));
+    else if (code != SQLITE_DONE)
+        rc = lw__sqlite_explain(sqlite->file->db, code, LOADING, err);
+    sqlite3_reset(row);
+    return rc;
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
 static uint64_t get_meta(struct lw__sqlite *sqlite, const char *name) {
     sqlite3_stmt *s = sqlite->file->statements[LW__SQL_META_GET];
     sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
@@ -303,12 +390,39 @@ static uint64_t get_meta(struct lw__sqlite *sqlite, const char *name) {
     return value;
 }
 
+/* What was completed by a process that has died since. */
+static int apply_outbox(struct lw__sqlite *sqlite, lw_error *err) {
+    sqlite3 *db = sqlite->file->db;
+    int rc = lw__sqlite_file_run(sqlite->file, LW__SQL_BEGIN, LOADING, err);
+    if (rc < 0)
+        return rc;
+    int code = sqlite3_exec(db, lw__sql_outbox_apply, NULL, NULL, NULL);
+    rc = lw__sqlite_explain(db, code, LOADING, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_file_run(sqlite->file, LW__SQL_COMMIT, LOADING, err);
+    if (rc < 0 && !sqlite3_get_autocommit(db))
+        lw__sqlite_file_run(sqlite->file, LW__SQL_ROLLBACK, LOADING, NULL);
+    return rc;
+}
+
 /* Terminal tasks first: others may come after them. */
 int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__index *index = sqlite->index;
-    int rc = load_rows(sqlite, LW__SQL_HISTORY_SCAN, &history_columns, err);
+    int rc = apply_outbox(sqlite, err);
+    if (rc == LW_OK)
+        rc = load_scopes(sqlite, err);
+    if (rc == LW_OK)
+        rc = load_rows(sqlite, LW__SQL_HISTORY_SCAN, &history_columns, err);
     if (rc == LW_OK)
         rc = load_rows(sqlite, LW__SQL_TASK_SCAN, &task_columns, err);
+    lw__brief_lock(&index->mu);
+    lw__retained_sort_locked(index);
+    lw__scopes_review_locked(index);
+    lw__brief_unlock(&index->mu);
+    struct lw__scopes *scopes = &index->scopes;
+    uint64_t last_scope = get_meta(sqlite, "last_scope");
+    scopes->last_id = scopes->last_id > last_scope ? scopes->last_id : last_scope;
+    scopes->last_generation = get_meta(sqlite, "last_generation");
     uint64_t last_id = get_meta(sqlite, "last_id"), last_token = get_meta(sqlite, "last_token");
     index->last_id = index->last_id > last_id ? index->last_id : last_id;
     index->last_token = last_token;

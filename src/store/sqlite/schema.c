@@ -58,7 +58,7 @@ static int judge_new(const struct identity *identity, enum lw__sqlite_mode mode,
                              "the file is damaged: it is marked as Legwork's and has no table "
                              "legwork_meta: %s",
                              path);
-    if (identity->application_id != 0)
+    if (identity->application_id != 0 && mode != LW__SQLITE_GUEST)
         return lw__error_set(err, LW_EINVAL, 0,
                              "the file is another program's: its application_id is 0x%08x, and "
                              "it has no table legwork_meta: %s",
@@ -97,9 +97,11 @@ static int run(sqlite3 *db, const char *sql, lw_error *err) {
 }
 
 /* Writes down which version it is, in the header as well if that is ours. */
-static int stamp(sqlite3 *db, const struct identity *before, int version, lw_error *err) {
+static int stamp(sqlite3 *db, const struct identity *before, enum lw__sqlite_mode mode, int version,
+                 lw_error *err) {
     char sql[200];
-    bool is_ours = before->table_count == 0 || before->application_id == LW__SQLITE_APPLICATION_ID;
+    bool is_new = before->table_count == 0 && mode != LW__SQLITE_GUEST;
+    bool is_ours = is_new || before->application_id == LW__SQLITE_APPLICATION_ID;
     snprintf(sql, sizeof sql, "UPDATE legwork_meta SET value = %d WHERE key = 'schema';", version);
     int rc = run(db, sql, err);
     if (rc != LW_OK || !is_ours)
@@ -120,7 +122,7 @@ static int migrate_locked(const struct lw__sqlite_schema *schema, sqlite3 *db,
         return rc;
     for (int64_t version = identity.version; rc == LW_OK && version < schema->version; version++)
         rc = run(db, schema->migrations[version], err);
-    return rc == LW_OK ? stamp(db, &identity, schema->version, err) : rc;
+    return rc == LW_OK ? stamp(db, &identity, mode, schema->version, err) : rc;
 }
 
 static int migrate(const struct lw__sqlite_schema *schema, sqlite3 *db, enum lw__sqlite_mode mode,

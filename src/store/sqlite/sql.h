@@ -36,11 +36,13 @@
     X(OUTBOX_DELETE, outbox_delete)     \
     X(PROBE, probe)
 
-/* What only an open needs. */
-#define LW__SQL_SCRIPT_MAP(X) \
-    X(CONFIGURE, configure)   \
-    X(IDENTITY, identity)     \
-    X(SCHEMA_GET, schema_get) \
+/* What only an open needs, or a program's own connection. */
+#define LW__SQL_SCRIPT_MAP(X)     \
+    X(OUTBOX_DONE, outbox_done)   \
+    X(CONFIGURE, configure)       \
+    X(IDENTITY, identity)         \
+    X(SCHEMA_GET, schema_get)     \
+    X(OUTBOX_APPLY, outbox_apply) \
     X(MIGRATION_1, migration_1)
 
 enum lw__sql {

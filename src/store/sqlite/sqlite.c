@@ -19,6 +19,8 @@ static void close_all(struct lw__sqlite *sqlite) {
         sqlite->index->journal = NULL; /* what is freed now has not left */
         lw__index_close(&sqlite->index->store);
     }
+    lw__sqlite_intake_close(sqlite);
+    lw__running_close(&sqlite->running);
     lw__sqlite_file_close(sqlite->file);
     lw__free(&allocator, sqlite, sizeof *sqlite);
 }
@@ -33,21 +35,49 @@ static void after_turn(void *user) {
         index->hooks.settled(index->hooks.user);
 }
 
+/* What ran when the owner before this one died is charged for it. */
+static int open_running(struct lw__sqlite *sqlite, const struct lw__store_options *options,
+                        lw_error *err) {
+    struct lw__index *index = sqlite->index;
+    int rc = lw__running_open(&sqlite->running, sqlite->file->path, options->worker_slots,
+                              &sqlite->allocator, err);
+    if (rc < 0)
+        return rc;
+    lw__brief_lock(&index->mu);
+    for (uint32_t i = 0; i < sqlite->running.crashed_count; i++)
+        lw__index_charge_locked(index, sqlite->running.crashed[i], lw__now(options->clock));
+    index->running = sqlite->running.places;
+    lw__brief_unlock(&index->mu);
+    return LW_OK;
+}
+
 static int open_index(struct lw__sqlite *sqlite, const struct lw__store_options *options,
                       lw_error *err) {
     int rc = lw__index_open(&sqlite->index, &lw__sqlite_ops, options, err);
     if (rc < 0)
         return rc;
+    lw__pump_init(&sqlite->pump, sqlite->index, &lw__sqlite_db_ops, sqlite);
+    sqlite->pump.is_synchronous = options->is_synchronous;
+    sqlite->pump.after_turn = options->is_synchronous ? NULL : after_turn;
+    sqlite->pump.user = sqlite->index;
+    sqlite->index->journal = &sqlite->pump.journal; /* loading may abort some */
     rc = lw__sqlite_load(sqlite, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_set_tokens_aside(sqlite, err);
     if (rc < 0)
         return rc;
-    lw__pump_init(&sqlite->pump, sqlite->index, &lw__sqlite_db_ops, sqlite);
-    sqlite->pump.after_turn = after_turn;
-    sqlite->pump.user = sqlite->index;
-    sqlite->index->journal = &sqlite->pump.journal;
+    rc = open_running(sqlite, options, err);
+    if (rc < 0)
+        return rc;
     if (!lw__pump_start(&sqlite->pump))
         return lw__error_set(err, LW_ESYSTEM, 0, "the system gives no thread for the store");
     return LW_OK;
+}
+
+static void start(struct lw__store *store) {
+    struct lw__sqlite *sqlite = sqlite_of(store);
+    atomic_store_explicit(&sqlite->intake.is_open, true, memory_order_release);
+    lw__pump_call(&sqlite->pump);
 }
 
 static int open_sqlite(struct lw__store **store, const char *path,
@@ -56,6 +86,7 @@ static int open_sqlite(struct lw__store **store, const char *path,
     if (!sqlite)
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for the store");
     sqlite->allocator = *options->allocator;
+    sqlite->intake.inotify = -1;
     int rc = lw__sqlite_file_open(&sqlite->file, path, LW__SQLITE_OWNER, &sqlite->allocator, err);
     if (rc == LW_OK)
         rc = open_index(sqlite, options, err);
@@ -75,9 +106,7 @@ static int put_and_wait(struct lw__store *store, uint64_t now, struct lw__put *p
     struct lw__journal_wait wait;
     lw__brief_lock(&index->mu);
     int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
-             : !lw__journal_reserve(index->journal, count)
-                 ? LW_ENOMEM
-                 : lw__index_put_locked(index, now, puts, count);
+                                                  : lw__index_put_locked(index, now, puts, count);
     if (rc >= 0)
         lw__journal_await_locked(index->journal, &wait);
     lw__brief_unlock(&index->mu);
@@ -107,19 +136,144 @@ static int put_plain(struct lw__store *store, uint64_t now, const struct lw__put
     return rc;
 }
 
-/* Nothing more than what was noted so far: an answer must not outrun the file. */
-static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
-                           enum lw__change change) {
-    struct lw__sqlite *sqlite = sqlite_of(store);
+/* Until all that was noted so far is durable: an answer must not outrun the file. */
+static int wait_for_turn(struct lw__store *store) {
     struct lw__journal_wait wait;
-    int rc = lw__index_change(store, now, id, change);
-    if (rc < 0)
-        return rc;
     lw__brief_lock(&store->index->mu);
     lw__journal_await_locked(store->index->journal, &wait);
     lw__brief_unlock(&store->index->mu);
-    int status = lw__pump_await(&sqlite->pump, &wait);
+    return lw__pump_await(&sqlite_of(store)->pump, &wait);
+}
+
+static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
+                           enum lw__change change) {
+    int rc = lw__index_change(store, now, id, change);
+    int status = rc < 0 ? rc : wait_for_turn(store);
     return status < 0 ? status : rc;
+}
+
+/* The room is there when the end is durable. */
+static bool drop_oldest(struct lw__store *store, uint64_t now, uint16_t queue) {
+    return lw__index_drop_oldest(store, now, queue) && wait_for_turn(store) >= 0;
+}
+
+/* A change of a scope is not taken back, and so the tasks are not that were put with it: if it
+ * cannot be written now, it will be later. */
+static int wait_for_scope(struct lw__store *store, int rc, struct lw__put *puts, size_t count) {
+    if (rc < 0 || wait_for_turn(store) >= 0)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        if (puts[i].status == LW_OK)
+            puts[i].spec = NULL;
+        puts[i].task = NULL;
+    }
+    return LW_EUNSURE;
+}
+
+static void mark_as_parts(struct lw__put *puts, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        puts[i].is_successor = true;
+}
+
+static int scope_open(struct lw__store *store, uint64_t now, const char *name, lw_bytes bytes,
+                      struct lw__put *puts, size_t count, struct lw__scope_copy *copy) {
+    mark_as_parts(puts, count);
+    int rc = lw__index_scope_open(store, now, name, bytes, puts, count, copy);
+    return wait_for_scope(store, rc, puts, rc == LW_EXISTS ? 0 : count);
+}
+
+static int scope_change(struct lw__store *store, uint64_t now, uint64_t id, uint64_t generation,
+                        struct lw__scope_change *change, struct lw__put *puts, size_t count) {
+    mark_as_parts(puts, count);
+    int rc = lw__index_scope_change(store, now, id, generation, change, puts, count);
+    return wait_for_scope(store, rc, puts, count);
+}
+
+/* ---- what need not be durable: a synchronous store does it nevertheless -------------------- */
+
+static void keep_up(struct lw__store *store) {
+    struct lw__pump *pump = &sqlite_of(store)->pump;
+    if (pump->is_synchronous)
+        lw__pump_run(pump);
+}
+
+static void set_kind(struct lw__store *store, uint16_t kind,
+                     const struct lw__kind_options *options) {
+    lw__index_set_kind(store, kind, options);
+    keep_up(store);
+}
+
+static void account(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
+                    uint32_t count) {
+    lw__index_account(store, now, tasks, count);
+    keep_up(store);
+}
+
+/* What has ended may make others claimable. */
+static void claim(struct lw__store *store, uint64_t now, struct lw__claim *claim) {
+    bool must_keep_up = sqlite_of(store)->pump.is_synchronous && claim->ended_count > 0;
+    if (must_keep_up) {
+        account(store, now, claim->ended, claim->ended_count);
+        claim->ended_count = 0;
+    }
+    lw__index_claim(store, now, claim);
+}
+
+static void unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
+                    uint32_t count) {
+    lw__index_unclaim(store, now, tasks, count);
+    keep_up(store);
+}
+
+/* The handler may have committed that it is done: what the outbox says is taken in before its other
+ * verdict counts. The turn that is under way may have looked too early; the next one has not. */
+static void look_outside(struct lw__store *store, const struct lw__settlement *settlements,
+                         size_t count) {
+    bool must_look = false;
+    for (size_t i = 0; i < count; i++)
+        must_look |= settlements[i].is_done_outside && settlements[i].verdict != LW__VERDICT_FINISH;
+    for (int turns = 0; must_look && turns < 2;)
+        turns = wait_for_turn(store) >= 0 ? turns + 1 : 0;
+}
+
+static void settle(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,
+                   size_t count) {
+    look_outside(store, settlements, count);
+    lw__index_settle(store, now, settlements, count);
+    keep_up(store);
+}
+
+static int publish(struct lw__store *store, struct lw__task *task, uint64_t token,
+                   const struct lw__publication *publication) {
+    int rc = lw__index_publish(store, task, token, publication);
+    keep_up(store);
+    return rc;
+}
+
+static uint64_t sweep(struct lw__store *store, uint64_t now) {
+    struct lw__index *index = store->index;
+    uint64_t due = lw__index_sweep(store, now);
+    keep_up(store);
+    lw__brief_lock(&index->mu);
+    due = index->planned < due ? index->planned : due;
+    lw__brief_unlock(&index->mu);
+    return due;
+}
+
+static void told(struct lw__store *store, uint64_t now, struct lw__task *task) {
+    lw__index_told(store, now, task);
+    keep_up(store);
+}
+
+static void unawait(struct lw__store *store, struct lw__await *await) {
+    lw__index_unawait(store, await);
+    keep_up(store);
+}
+
+static bool bring_forward(struct lw__store *store, uint64_t now, uint64_t *after) {
+    bool has_more = lw__index_bring_forward(store, now, after);
+    keep_up(store);
+    return has_more;
 }
 
 static bool is_quiet(struct lw__store *store, bool is_drained_too) {
@@ -135,32 +289,33 @@ const struct lw__store_ops lw__sqlite_ops = {
     .scheme = "sqlite",
     .open = open_sqlite,
     .close = close_sqlite,
+    .start = start,
     .kind = lw__index_kind,
     .queue = lw__index_queue,
-    .set_kind = lw__index_set_kind,
+    .set_kind = set_kind,
     .set_queue = lw__index_set_queue,
     .pause = lw__index_pause,
     .put = put_and_wait,
     .put_plain = put_plain,
-    .claim = lw__index_claim,
+    .claim = claim,
     .begin = lw__index_begin,
     .finish = lw__index_finish,
-    .unclaim = lw__index_unclaim,
-    .account = lw__index_account,
-    .settle = lw__index_settle,
-    .publish = lw__index_publish,
+    .unclaim = unclaim,
+    .account = account,
+    .settle = settle,
+    .publish = publish,
     .change = change_and_wait,
-    .scope_open = lw__index_scope_open,
-    .scope_change = lw__index_scope_change,
+    .scope_open = scope_open,
+    .scope_change = scope_change,
     .scope_find = lw__index_scope_find,
     .scope_next = lw__index_scope_next,
-    .sweep = lw__index_sweep,
+    .sweep = sweep,
     .next_told = lw__index_next_told,
-    .told = lw__index_told,
+    .told = told,
     .await = lw__index_await,
-    .unawait = lw__index_unawait,
+    .unawait = unawait,
     .restrain = lw__index_restrain,
-    .bring_forward = lw__index_bring_forward,
+    .bring_forward = bring_forward,
     .is_quiet = is_quiet,
-    .drop_oldest = lw__index_drop_oldest,
+    .drop_oldest = drop_oldest,
 };

@@ -3,21 +3,43 @@
  *
  *     sqlite.c   open, close; the port           load.c   from the file into the index, at open
  *     write.c    from the journal to the file    file.h   the file itself
+ *     intake.c   from the outbox into the index  outbox.c a program's own connection
  */
 #ifndef LW_STORE_SQLITE_SQLITE_H
 #define LW_STORE_SQLITE_SQLITE_H
 
 #include "store/db/pump.h"
 #include "store/sqlite/file.h"
+#include "store/sqlite/running.h"
 #include "store/store.h"
 
 extern const struct lw__store_ops lw__sqlite_ops;
+
+#define LW__INTAKE_MAX 1000 /* rows of the outbox that one turn looks at */
+
+/* What other connections ask for: intake.c. */
+struct lw__intake {
+    _Atomic bool is_open; /* the engine has started */
+    /* the pump's */
+    int64_t version; /* of the data, when the outbox was last looked at */
+    bool has_left;   /* rows that wait for room, or for the end of an attempt */
+    bool has_ended;  /* something has, since then */
+    bool is_watching, has_warned;
+    int inotify; /* -1: none */
+    size_t count;
+    int64_t taken[LW__INTAKE_MAX]; /* rows that the present turn deletes */
+};
 
 /* What hangs on the index of an SQLite store. */
 struct lw__sqlite {
     lw_allocator allocator;
     struct lw__index *index;
     struct lw__sqlite_file *file; /* the pump's, after open */
+    struct lw__running running;
+    uint64_t last_generation; /* of scopes, as it was last written; the pump's */
+    bool is_unsure;           /* what is in the file, until it was opened anew; the pump's */
+    struct lw__intake intake;
+    uint64_t token_bound; /* no token above was given, as the file has it; the pump's */
     struct lw__pump pump;
 };
 
@@ -25,13 +47,31 @@ struct lw__sqlite {
 
 extern const struct lw__db_ops lw__sqlite_db_ops; /* for the pump; db is a struct lw__sqlite */
 
+/* Before the first attempt: notes in the file which tokens may be given from now on. */
+int lw__sqlite_set_tokens_aside(struct lw__sqlite *sqlite, lw_error *err);
+
 /* ---- load.c ------------------------------------------------------------------------------- */
 
 /* Brings everything back. LW_OK; LW_ENOMEM; LW_ECORRUPT, LW_ESYSTEM with a sentence. */
 int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err);
 
+/* The spec of a row of outbox_scan.sql. NULL and *is_lost: no memory. */
+struct lw__spec *lw__sqlite_outbox_spec(struct lw__sqlite *sqlite, sqlite3_stmt *row,
+                                        bool *is_lost);
+
 /* Times: wall time in ms in the file, the clock's ns in memory. 0 stands for none. */
 int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at);
 uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms);
+
+/* ---- intake.c ----------------------------------------------------------------------------- */
+
+/* For the pump: see struct lw__db_ops. */
+int lw__sqlite_intake(void *db, bool is_sure);
+int lw__sqlite_watch(void *db);
+bool lw__sqlite_heed(void *db);
+
+/* Inside the turn: deletes the rows that were taken. They are forgotten when it is durable. */
+int lw__sqlite_intake_write(struct lw__sqlite *sqlite, lw_error *err);
+void lw__sqlite_intake_close(struct lw__sqlite *sqlite);
 
 #endif

@@ -101,12 +101,14 @@ static void bind_after(sqlite3_stmt *s, int at, const struct lw__spec *spec) {
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
-static const char *state_to_write(const struct lw__task_view *view, uint64_t now) {
-    if (view->state == LW_STARTED || view->state == LW_ENQUEUED)
-        return "enqueued"; /* what this process runs is runnable again if it dies */
-    if (view->state == LW_CREATED && !view->spec)
-        return view->due_at > now ? "scheduled" : "enqueued"; /* it waits for this very write */
-    return lw_state_name(view->state);
+/* What this process runs is runnable again if it dies. Most that are created just wait for this
+ * very write. One that has ended meanwhile gets a row for its end to find. */
+static const char *state_to_write(const struct lw__task_view *view, bool is_held, uint64_t now) {
+    if (view->state == LW_SCHEDULED)
+        return "scheduled";
+    if (view->state != LW_CREATED)
+        return "enqueued";
+    return is_held ? "created" : view->due_at > now ? "scheduled" : "enqueued";
 }
 
 static void bind_key(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw__spec *spec) {
@@ -117,7 +119,20 @@ static void bind_key(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw
     bind_time(sqlite, s, 12, has_key && spec->key_scope == LW_KEY_WINDOW ? spec->key_until : 0);
 }
 
-static int write_put(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+/* It may have been written before, by a turn of which nobody knew. */
+static int run_put(struct lw__sqlite *sqlite, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_PUT);
+    int code = sqlite3_step(s);
+    int rc = code == SQLITE_CONSTRAINT_PRIMARYKEY
+                 ? LW_OK
+                 : lw__sqlite_explain(sqlite->file->db, code, WRITING, err);
+    sqlite3_reset(s);
+    return rc;
+}
+
+static int write_put(struct lw__sqlite *sqlite, const struct lw__journal_entry *entry,
+                     lw_error *err) {
+    const struct lw__task *task = entry->task;
     sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_PUT);
     struct lw__index *index = sqlite->index;
     struct lw__task_view view;
@@ -126,7 +141,7 @@ static int write_put(struct lw__sqlite *sqlite, const struct lw__task *task, lw_
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     bind_text(s, 2, index->kinds[view.kind]->name);
     bind_text(s, 3, index->queues[view.queue]->name);
-    bind_text(s, 4, state_to_write(&view, lw__now(index->options.clock)));
+    bind_text(s, 4, state_to_write(&view, entry->is_held, lw__now(index->options.clock)));
     sqlite3_bind_int64(s, 5, view.priority);
     bind_time(sqlite, s, 6, view.created_at);
     bind_time(sqlite, s, 7, view.due_at);
@@ -140,9 +155,9 @@ static int write_put(struct lw__sqlite *sqlite, const struct lw__task *task, lw_
     const struct lw__member *member = spec ? spec->member : NULL;
     bind_count(s, 18, member ? member->scope : 0);
     bind_count(s, 19, member ? member->generation : 0);
-    bind_count(s, 20, member ? member->is_unclean : 0);
+    bind_count(s, 20, entry->is_unclean);
     bind_count(s, 21, (view.flags & LW__TASK_RESERVED) != 0);
-    return run(sqlite, LW__SQL_TASK_PUT, err);
+    return run_put(sqlite, err);
 }
 
 static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
@@ -152,7 +167,7 @@ static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, 
     if (lw_state_is_terminal(view.state))
         return LW_OK; /* its end comes later in this turn, or in the next */
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
-    bind_text(s, 2, state_to_write(&view, lw__now(sqlite->index->options.clock)));
+    bind_text(s, 2, state_to_write(&view, true, lw__now(sqlite->index->options.clock)));
     bind_time(sqlite, s, 3, view.due_at);
     bind_time(sqlite, s, 4, view.started_at);
     sqlite3_bind_int64(s, 5, view.attempts - (view.state == LW_STARTED));
@@ -160,8 +175,10 @@ static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, 
     sqlite3_bind_int64(s, 7, view.snoozes);
     bind_count(s, 8, view.token);
     bind_errors(sqlite, s, 9, view.errors);
-    bind_time(sqlite, s, 11, view.spec ? view.spec->start_by : 0);
-    bind_time(sqlite, s, 12, view.spec ? view.spec->finish_by : 0);
+    /* no more, if it was retried by hand */
+    bool is_limited = view.spec && view.flags & LW__TASK_LIMITED;
+    bind_time(sqlite, s, 11, is_limited ? view.spec->start_by : 0);
+    bind_time(sqlite, s, 12, is_limited ? view.spec->finish_by : 0);
     bind_count(s, 13, view.spec && view.spec->member ? view.spec->member->is_unclean : 0);
     bind_count(s, 14, (view.flags & LW__TASK_CANCELLING) != 0);
     return run(sqlite, LW__SQL_TASK_CHANGE, err);
@@ -183,7 +200,10 @@ static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_
     sqlite3_bind_int64(s, 7, view.crashes);
     sqlite3_bind_int64(s, 8, view.snoozes);
     bind_count(s, 9, view.token);
-    bind_blob(s, 10, result, output && output->has_result ? output->result_size : 0);
+    if (output && output->has_result) /* of nothing, perhaps */
+        sqlite3_bind_blob64(s, 10, result, output->result_size, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, 10);
     bind_errors(sqlite, s, 11, view.errors);
     int rc = run(sqlite, LW__SQL_HISTORY_PUT, err);
     if (rc < 0)
@@ -211,15 +231,59 @@ static int write_leave(struct lw__sqlite *sqlite, uint64_t id, lw_error *err) {
     return run(sqlite, LW__SQL_HISTORY_DELETE, err);
 }
 
+static int write_void(struct lw__sqlite *sqlite, uint64_t id, lw_error *err) {
+    sqlite3_bind_int64(statement(sqlite, LW__SQL_TASK_DELETE), 1, (int64_t)id);
+    return run(sqlite, LW__SQL_TASK_DELETE, err);
+}
+
+static int write_publish(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_PUBLISH);
+    struct lw__task_view view;
+    lw__task_view(task, &view);
+    const struct lw__output *output = view.output;
+    sqlite3_bind_int64(s, 1, (int64_t)view.id);
+    sqlite3_bind_int64(s, 2, (int64_t)output->done);
+    sqlite3_bind_int64(s, 3, (int64_t)output->total);
+    bind_text(s, 4, output->bytes);
+    bind_blob(s, 5, output->bytes + output->text_size + 1, output->partial_size);
+    return run(sqlite, LW__SQL_TASK_PUBLISH, err);
+}
+
+static int write_scope(struct lw__sqlite *sqlite, const struct lw__scope_image *image,
+                       lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_SCOPE_PUT);
+    sqlite3_bind_int64(s, 1, (int64_t)image->id);
+    bind_text(s, 2, image->name);
+    sqlite3_bind_int64(s, 3, (int64_t)image->generation);
+    sqlite3_bind_int64(s, 4, (int64_t)image->version);
+    sqlite3_bind_int(s, 5, image->is_closed);
+    sqlite3_bind_int(s, 6, image->is_unclean);
+    sqlite3_bind_int(s, 7, image->has_lost);
+    bind_blob(s, 8, image->name + image->name_size + 1, image->byte_count);
+    return run(sqlite, LW__SQL_SCOPE_PUT, err);
+}
+
+static int write_scope_leave(struct lw__sqlite *sqlite, uint64_t id, lw_error *err) {
+    sqlite3_bind_int64(statement(sqlite, LW__SQL_SCOPE_DELETE), 1, (int64_t)id);
+    return run(sqlite, LW__SQL_SCOPE_DELETE, err);
+}
+
 static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error *err) {
     struct lw__sqlite *sqlite = db;
     switch (entry->op) {
+    case LW__JOURNAL_NONE: return LW_OK;
     case LW__JOURNAL_PUT:
-    case LW__JOURNAL_THEN: return write_put(sqlite, entry->task, err);
+    case LW__JOURNAL_THEN: return write_put(sqlite, entry, err);
     case LW__JOURNAL_CHANGE: return write_change(sqlite, entry->task, err);
-    case LW__JOURNAL_END: return write_end(sqlite, entry->task, err);
+    case LW__JOURNAL_END:
+        sqlite->intake.has_ended = true;
+        return write_end(sqlite, entry->task, err);
     case LW__JOURNAL_REVIVE: return write_revive(sqlite, entry->task, err);
     case LW__JOURNAL_LEAVE: return write_leave(sqlite, entry->id, err);
+    case LW__JOURNAL_VOID: return write_void(sqlite, entry->id, err);
+    case LW__JOURNAL_PUBLISH: return write_publish(sqlite, entry->task, err);
+    case LW__JOURNAL_SCOPE: return write_scope(sqlite, entry->image, err);
+    case LW__JOURNAL_SCOPE_LEAVE: return write_scope_leave(sqlite, entry->id, err);
     }
     return LW_OK;
 }
@@ -237,37 +301,99 @@ static int put_meta(struct lw__sqlite *sqlite, const char *name, uint64_t value,
     return run(sqlite, LW__SQL_META_PUT, err);
 }
 
-/* The counters go with what they have counted, so that no id and no token is ever given twice. */
+/* An attempt begins without a write: so tokens are set aside in the file before they are given,
+ * more of them than tasks can be claimed between two commits. */
+static int set_tokens_aside(struct lw__sqlite *sqlite, uint64_t last_token, lw_error *err) {
+    uint64_t bound = last_token + LW_TASKS_MAX;
+    if (sqlite->token_bound >= last_token + LW_TASKS_MAX / 2)
+        return LW_OK;
+    int rc = put_meta(sqlite, "last_token", bound, err);
+    if (rc == LW_OK)
+        sqlite->token_bound = bound;
+    return rc;
+}
+
+int lw__sqlite_set_tokens_aside(struct lw__sqlite *sqlite, lw_error *err) {
+    return set_tokens_aside(sqlite, sqlite->index->last_token, err);
+}
+
+/* Whether a commit that failed has left nothing behind. SQLite rolls back whatever has failed; but
+ * what it had written by then may be whole, and count after a crash. Only a write that found no
+ * room has cut it short for sure. */
+static bool is_undone(const struct lw__sqlite *sqlite, int code) {
+    return !sqlite3_get_autocommit(sqlite->file->db) || (code & 0xff) == SQLITE_FULL;
+}
+
+static int doubt(struct lw__sqlite *sqlite, lw_error *err) {
+    lw_error detail = *err;
+    sqlite->is_unsure = true;
+    return lw__error_set(err, LW_EUNSURE, detail.native, "%s", detail.message);
+}
+
+/* The counters go with what they have counted, so that no id is ever given twice. */
 static int commit(void *db, lw_error *err) {
     struct lw__sqlite *sqlite = db;
     struct lw__index *index = sqlite->index;
     lw__brief_lock(&index->mu);
     uint64_t last_id = index->last_id, last_token = index->last_token;
+    uint64_t last_scope = index->scopes.last_id, generation = index->scopes.last_generation;
     lw__brief_unlock(&index->mu);
-    int rc = put_meta(sqlite, "last_id", last_id, err);
+    int rc = lw__sqlite_intake_write(sqlite, err);
     if (rc == LW_OK)
-        rc = put_meta(sqlite, "last_token", last_token, err);
+        rc = put_meta(sqlite, "last_id", last_id, err);
+    if (rc == LW_OK)
+        rc = set_tokens_aside(sqlite, last_token, err);
+    if (rc == LW_OK && generation != sqlite->last_generation) /* few have scopes at all */
+        rc = put_meta(sqlite, "last_scope", last_scope, err);
+    if (rc == LW_OK && generation != sqlite->last_generation)
+        rc = put_meta(sqlite, "last_generation", generation, err);
     if (rc < 0)
         return rc;
     rc = run(sqlite, LW__SQL_COMMIT, err);
-    if (rc < 0 && sqlite3_get_autocommit(sqlite->file->db)) {
-        lw_error detail = *err;
-        return lw__error_set(err, LW_EUNSURE, detail.native, "%s", detail.message);
-    }
-    return rc;
+    if (rc < 0)
+        return is_undone(sqlite, err->native) ? rc : doubt(sqlite, err);
+    sqlite->intake.count = 0;
+    sqlite->last_generation = generation;
+    return LW_OK;
 }
 
 static void rollback(void *db) {
     struct lw__sqlite *sqlite = db;
+    sqlite->token_bound = 0; /* perhaps not in the file: the next turn writes it anew */
     if (!sqlite3_get_autocommit(sqlite->file->db))
         run(sqlite, LW__SQL_ROLLBACK, NULL);
 }
 
+/* Moves all that is committed from the -wal file to the database, and cuts that file off. */
+static int checkpoint(struct lw__sqlite *sqlite, lw_error *err) {
+    sqlite3 *db = sqlite->file->db;
+    int code = sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    if (lw__sqlite_trouble(db, code) == LW__TROUBLE_SYNC)
+        sqlite->is_unsure = true;
+    return lw__sqlite_explain(db, code, "bring the file up to date", err);
+}
+
+/* After a sync that failed the -wal file may read as if all were well, and not be on the disk. The
+ * connection that wrote it knows how far it was synced, and moves no more than that; one that is
+ * opened before this is done would believe what it reads. */
+static int reassure(struct lw__sqlite *sqlite, lw_error *err) {
+    int rc = sqlite->file->db ? checkpoint(sqlite, err) : LW_OK;
+    if (rc == LW_OK)
+        rc = lw__sqlite_file_reopen(sqlite->file, err);
+    if (rc == LW_OK)
+        rc = checkpoint(sqlite, err);
+    if (rc == LW_OK)
+        sqlite->is_unsure = false;
+    return rc;
+}
+
+/* Otherwise it is worth a try even with the -wal file as it is. */
 static int recover(void *db, lw_error *err) {
     struct lw__sqlite *sqlite = db;
-    int rc =
-        sqlite3_wal_checkpoint_v2(sqlite->file->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    return lw__sqlite_explain(sqlite->file->db, rc, "bring the file up to date", err);
+    if (sqlite->is_unsure)
+        return reassure(sqlite, err);
+    int rc = checkpoint(sqlite, err);
+    return sqlite->is_unsure ? rc : LW_OK;
 }
 
 const struct lw__db_ops lw__sqlite_db_ops = {
@@ -276,4 +402,7 @@ const struct lw__db_ops lw__sqlite_db_ops = {
     .commit = commit,
     .rollback = rollback,
     .recover = recover,
+    .intake = lw__sqlite_intake,
+    .watch = lw__sqlite_watch,
+    .heed = lw__sqlite_heed,
 };

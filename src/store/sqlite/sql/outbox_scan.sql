@@ -1,6 +1,9 @@
-SELECT seq, op, created_ms, task_id, token, bytes, kind, queue, key, payload, value, priority,
-       delay_ms, run_at_ms, start_by_ms, finish_by_ms, key_scope, key_window_ms, after_ids,
-       after_policy, scope, generation
+-- What others ask for, in order. Times are wall time here; nonsense is cut off.
+SELECT seq, op, task_id, token, bytes, kind, queue, key, payload, value, priority,
+       created_ms + min(delay_ms, 274877906944), min(run_at_ms, 4611686018427),
+       created_ms + min(start_by_ms, 274877906944), created_ms + min(finish_by_ms, 274877906944),
+       key_scope, created_ms + min(key_window_ms, 274877906944), after_ids, after_policy, scope,
+       generation
 FROM legwork_outbox
 ORDER BY seq
 LIMIT ?1;

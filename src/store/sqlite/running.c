@@ -1,0 +1,84 @@
+#include "store/sqlite/running.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PLACES_MAX 65536 /* read of a file that somebody else may have written */
+
+static int fail(lw_error *err, const char *path, const char *what) {
+    return lw__error_set(err, LW_ESYSTEM, errno, "cannot %s %s-running: %s", what, path,
+                         strerror(errno));
+}
+
+static int map(struct lw__running *running, int fd, size_t size, const char *path, lw_error *err) {
+    if (ftruncate(fd, (off_t)size) != 0)
+        return fail(err, path, "resize");
+    void *places = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (places == MAP_FAILED)
+        return fail(err, path, "map");
+    running->places = places;
+    running->size = size;
+    return LW_OK;
+}
+
+/* What the owner before this one was running when it died. */
+static int collect(struct lw__running *running, int fd, const char *path, lw_error *err) {
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return fail(err, path, "look at");
+    size_t places = (size_t)status.st_size / sizeof(uint64_t);
+    if (places == 0)
+        return LW_OK;
+    if (places > PLACES_MAX)
+        places = PLACES_MAX;
+    running->crashed = lw__alloc(running->allocator, places * sizeof(uint64_t));
+    if (!running->crashed)
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory to read %s-running", path);
+    running->crashed_capacity = (uint32_t)places;
+    ssize_t size = pread(fd, running->crashed, places * sizeof(uint64_t), 0);
+    if (size < 0)
+        return fail(err, path, "read");
+    for (size_t i = 0; i < (size_t)size / sizeof(uint64_t); i++) {
+        if (running->crashed[i] != 0)
+            running->crashed[running->crashed_count++] = running->crashed[i];
+    }
+    return LW_OK;
+}
+
+int lw__running_open(struct lw__running *running, const char *path, uint32_t places,
+                     const lw_allocator *allocator, lw_error *err) {
+    char name[4096];
+    *running = (struct lw__running){.allocator = allocator};
+    if ((size_t)snprintf(name, sizeof name, "%s-running", path) >= sizeof name)
+        return lw__error_set(err, LW_EINVAL, 0, "the path of the store is too long");
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail(err, path, "open");
+    int rc = collect(running, fd, path, err);
+    size_t size = (places > 0 ? places : 1) * sizeof(uint64_t);
+    if (rc == LW_OK)
+        rc = map(running, fd, size, path, err);
+    close(fd);
+    if (rc < 0)
+        lw__running_close(running);
+    else
+        memset((void *)running->places, 0, running->size);
+    return rc;
+}
+
+void lw__running_close(struct lw__running *running) {
+    if (running->places)
+        munmap((void *)running->places, running->size);
+    if (running->crashed)
+        lw__free(running->allocator, running->crashed,
+                 running->crashed_capacity * sizeof *running->crashed);
+    *running = (struct lw__running){0};
+}

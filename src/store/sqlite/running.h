@@ -1,0 +1,28 @@
+/* Which tasks run right now: a small file beside the database, mapped into memory, with a place for
+ * each worker. After a kill the next owner finds in it exactly the tasks that were running, and
+ * charges them to their crash budget. Writing to it is a store to memory: the kernel keeps it when
+ * the process dies. (A power cut may lose it; then nobody is charged.) */
+#ifndef LW_STORE_SQLITE_RUNNING_H
+#define LW_STORE_SQLITE_RUNNING_H
+
+#include <legwork/runtime.h>
+#include <legwork/status.h>
+#include <stdatomic.h>
+
+struct lw__running {
+    _Atomic uint64_t *places; /* ids; 0: nothing runs there */
+    size_t size;              /* of the mapping */
+    uint64_t *crashed;        /* ids that were found */
+    uint32_t crashed_count, crashed_capacity;
+    const lw_allocator *allocator;
+};
+
+/* Maps <path>-running with so many places, after having read what was in it. Returns LW_OK,
+ * LW_ENOMEM, LW_ESYSTEM with a sentence. */
+int lw__running_open(struct lw__running *running, const char *path, uint32_t places,
+                     const lw_allocator *allocator, lw_error *err);
+
+/* Zeroed is fine. */
+void lw__running_close(struct lw__running *running);
+
+#endif

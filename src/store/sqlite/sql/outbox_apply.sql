@@ -1,0 +1,21 @@
+-- At open, before anything is read: attempts that were completed in transactions of their own, and
+-- whose process died before it could say so.
+INSERT OR IGNORE INTO legwork_history
+    (id, kind, queue, key, state, priority, created_ms, due_ms, started_ms, ended_ms, attempts,
+     crashes, snoozes, token, payload, value, result, errors, errors_dropped, progress_done,
+     progress_total, progress_text, partial, checkpoint, run_at_ms, key_scope, key_until_ms,
+     after_ids, after_policy, scope, generation, is_unclean, is_reserved)
+SELECT t.id, t.kind, t.queue, t.key, 'finished', t.priority, t.created_ms, t.due_ms, t.started_ms,
+       o.created_ms, t.attempts + 1, t.crashes, t.snoozes, o.token, t.payload, t.value,
+       CAST(o.bytes AS BLOB), t.errors, t.errors_dropped, t.progress_done, t.progress_total,
+       t.progress_text, t.partial, t.checkpoint, t.run_at_ms, t.key_scope, t.key_until_ms,
+       t.after_ids, t.after_policy, t.scope, t.generation, t.is_unclean, t.is_reserved
+FROM legwork_outbox AS o
+JOIN legwork_task AS t ON t.id = o.task_id
+WHERE o.op = 'finish' AND o.token >= ifnull(t.token, 0);
+
+DELETE FROM legwork_task
+WHERE id IN (SELECT task_id FROM legwork_outbox WHERE op = 'finish')
+  AND id IN (SELECT id FROM legwork_history);
+
+DELETE FROM legwork_outbox WHERE op = 'finish';
