@@ -88,6 +88,7 @@ static void check_time_left(lw_ctx *ctx, void *arg) {
 TEST(a_short_task_knows_how_much_time_is_left) {
     lw_pool *pool = OPEN_POOL(.min_workers = 2, .task_timeout_ms = 3600000);
     submit_times(pool, check_time_left, NULL, 20000);
+    assert_status(lw_pool_stop(pool, LW_DRAIN, -1), LW_OK); /* a close would tell them to end */
     close_pool(pool);
 }
 
