@@ -66,6 +66,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
         .byte_limit = engine->set.byte_limit,
         .reserve = engine->set.reserve,
         .worker_slots = engine->set.workers + engine->set.stuck_max,
+        .is_synchronous = engine->set.workers == 0,
         .tells_failed = engine->set.on_failed || lw__log_wants(&engine->set.log, LW_LOG_WARN),
         .tells_aborted = engine->set.on_aborted != NULL,
         .hooks = {.user = engine,
@@ -263,6 +264,7 @@ int lw_close(lw_engine *engine) {
         return LW_EDEADLOCK;
     int rc = lw_stop(engine, LW_DROP, lw__engine_stop_level(engine) == LW__RUNNING ? -1 : 0);
     lw__scheduler_stop(engine);
+    engine->store->ops->restrain(engine->store, LW__STORE_NO_HOOK); /* it would look for the pool */
     lw_pool *pool = engine->pool;
     if (pool) {
         lw_pool_stop(pool, LW_DRAIN, rc == LW_OK ? -1 : 0);

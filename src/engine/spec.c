@@ -155,6 +155,11 @@ int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct 
     if (rc < 0)
         return rc;
     rc = lw__check_fields(task, err);
+    if (rc == LW_OK && task->run && engine->index->journal)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "a function (run) cannot be kept in a \"%s:\" store: give the task a "
+                             "kind that has a handler, and a payload",
+                             engine->store->ops->scheme);
     if (rc == LW_OK)
         rc = name_put(engine, task, put, &kind, err);
     if (rc == LW_OK)

@@ -204,7 +204,7 @@ static int explain_one(struct submission *s, int rc) {
     case LW_EINVAL:
         return lw__error_set(s->err, rc, 0, "after names a task that has never been there");
     case LW_ENOMEM: return lw__error_set(s->err, rc, 0, "no memory for the task");
-    default: return lw__error_set(s->err, rc, 0, "%s", lw_status_text(rc));
+    default: return lw__index_explain_status(s->engine->index, rc, s->err);
     }
 }
 
@@ -247,7 +247,7 @@ static bool submit_plain(lw_engine *engine, const lw_task *task, lw_id *id, int 
     if (was_turned_away(*rc))
         return false;
     if (*rc < 0) {
-        lw__error_set(err, *rc, 0, "%s", lw_status_text(*rc));
+        lw__index_explain_status(engine->index, *rc, err);
         return true;
     }
     lw__engine_attend(engine);

@@ -149,7 +149,7 @@ static void drop_dependency(struct lw__index *index, struct lw__dependency **lin
 
 void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__spec *spec = task->spec;
-    for (uint32_t i = 0; spec->after_left > 0 && i < spec->after_count; i++) {
+    for (uint32_t i = 0; spec && spec->after_left > 0 && i < spec->after_count; i++) {
         struct lw__dependency **link = &index->dependencies[bucket_of(index, spec->after[i])];
         while (*link) {
             if ((*link)->task == task && (*link)->on == spec->after[i]) {

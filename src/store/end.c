@@ -84,7 +84,8 @@ void lw__index_detach_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__kind *kind = lw__index_kind_of(index, task);
     switch (lw__task_state(task)) {
     case LW_CREATED:
-        lw__index_undepend_locked(index, task);
+        if (task->spec) /* others wait for the disk only */
+            lw__index_undepend_locked(index, task);
         kind->created--;
         index->created_count--;
         break;

@@ -2,6 +2,8 @@
  * long. Those of one kind or queue are all of the same moment. */
 #include "store/index.h"
 
+#include "base/error.h"
+
 static void copy_kind_locked(const struct lw__kind *kind, struct lw__kind_figures *figures) {
     *figures = (struct lw__kind_figures){
         .name = kind->name,
@@ -93,6 +95,17 @@ bool lw__index_lane_figures(struct lw__index *index, struct lw__lane_cursor *cur
     bool has_more = cursor->queue < index->queue_count;
     lw__brief_unlock(&index->mu);
     return has_more;
+}
+
+int lw__index_explain_status(struct lw__index *index, int status, lw_error *err) {
+    lw__brief_lock(&index->mu);
+    lw_error trouble = index->trouble;
+    lw__brief_unlock(&index->mu);
+    if (trouble.status != status)
+        return lw__error_set(err, status, 0, "%s", lw_status_text(status));
+    return lw__error_set(err, status, trouble.native, "%s%s",
+                         status == LW_EUNSURE ? "accepted or not, repeat it under its key: " : "",
+                         trouble.message);
 }
 
 void lw__index_figures(struct lw__index *index, struct lw__store_figures *figures) {

@@ -135,6 +135,7 @@ struct lw__index {
     uint64_t existed, swept;
     _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, when last looked at */
     uint64_t wall_count;            /* tasks that wait for a wall time */
+    lw_error trouble;               /* why something could not be written, the last time */
 };
 
 /* ---- index.c ------------------------------------------------------------------------------ */
@@ -398,6 +399,10 @@ struct lw__store_figures {
 };
 
 void lw__index_figures(struct lw__index *index, struct lw__store_figures *figures);
+
+/* The sentence to a status of the store: what stood in its way, if that is what it means. Returns
+ * the status. */
+int lw__index_explain_status(struct lw__index *index, int status, lw_error *err);
 
 /* Of kinds or queues from number `first` on, at most `max` and LW__FIGURES_MAX. Returns how many;
  * 0: there are no more. Names live as long as the store. */

@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "store/index.h"
 
+#include <assert.h>
+
 void lw__journal_init(struct lw__journal *journal, const lw_allocator *allocator,
                       void (*call)(void *user), void *user) {
     *journal =
@@ -76,8 +78,11 @@ static void lose(struct lw__journal *journal, enum lw__journal_op op, struct lw_
 void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struct lw__task *task) {
     const struct lw__spec *spec = task->spec;
     struct lw__journal_entry entry = {.op = op, .id = task->id};
-    if (op == LW__JOURNAL_PUBLISH && task->notes & LW__NOTE_PUBLISHED)
-        return;
+    uint8_t mark = op == LW__JOURNAL_CHANGE    ? LW__NOTE_CHANGE
+                   : op == LW__JOURNAL_PUBLISH ? LW__NOTE_PUBLISH
+                                               : 0;
+    if (task->notes & mark)
+        return; /* it is written as it is then */
     if (op == LW__JOURNAL_PUT || op == LW__JOURNAL_THEN) {
         entry.is_held = lw__index_must_wait(task);
         entry.is_unclean = spec && spec->member && spec->member->is_unclean;
@@ -88,10 +93,8 @@ void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struc
         lose(journal, op, task);
         return;
     }
-    if (op == LW__JOURNAL_PUBLISH) {
-        task->notes |= LW__NOTE_PUBLISHED;
-        journal->has_published = true;
-    }
+    task->notes |= mark;
+    journal->has_marks |= mark != 0;
     entry.task = op == LW__JOURNAL_LEAVE ? NULL : task;
     add(journal, entry);
 }
@@ -101,16 +104,12 @@ void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image 
         (struct lw__journal_entry){.op = LW__JOURNAL_SCOPE, .id = image->id, .image = image});
 }
 
-/* It is among the last. */
-void lw__journal_cancel_scope(struct lw__journal *journal, const struct lw__scope_image *image) {
-    for (size_t i = journal->batch.count; i-- > 0;) {
-        struct lw__journal_entry *entry = &journal->batch.entries[i];
-        if (entry->op != LW__JOURNAL_SCOPE || entry->image != image)
-            continue;
-        free_image(journal, entry);
-        *entry = (struct lw__journal_entry){.op = LW__JOURNAL_NONE};
-        return;
-    }
+/* What was noted after it has been called off before. */
+void lw__journal_cancel_scope(struct lw__journal *journal, struct lw__scope_image *image) {
+    struct lw__journal_entry *entry = &journal->batch.entries[journal->batch.count - 1];
+    assert(entry->op == LW__JOURNAL_SCOPE && entry->image == image);
+    free_image(journal, entry);
+    lw__journal_undo(journal, journal->batch.count - 1);
 }
 
 void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id) {
@@ -162,21 +161,21 @@ static void find_lost(struct lw__index *index) {
     lw__scopes_note_lost_locked(index);
 }
 
-static void forget_published(struct lw__journal *journal) {
+static void clear_marks(struct lw__journal *journal) {
     for (size_t i = 0; i < journal->batch.count; i++) {
         struct lw__journal_entry *entry = &journal->batch.entries[i];
-        if (entry->op == LW__JOURNAL_PUBLISH)
-            entry->task->notes &= (uint8_t)~LW__NOTE_PUBLISHED;
+        if (entry->op == LW__JOURNAL_CHANGE || entry->op == LW__JOURNAL_PUBLISH)
+            entry->task->notes &= (uint8_t) ~(LW__NOTE_CHANGE | LW__NOTE_PUBLISH);
     }
-    journal->has_published = false;
+    journal->has_marks = false;
 }
 
 void lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *empty) {
     struct lw__journal *journal = index->journal;
     if (journal->has_lost_notes)
         find_lost(index);
-    if (journal->has_published)
-        forget_published(journal);
+    if (journal->has_marks)
+        clear_marks(journal);
     struct lw__journal_batch taken = journal->batch;
     empty->count = 0;
     empty->waits = NULL;

@@ -70,9 +70,10 @@ struct lw__journal_entry {
 #define LW__NOTE_LOST_CHANGE 0x04u
 #define LW__NOTE_LOST_END 0x08u
 #define LW__NOTE_LOST 0x0fu
-#define LW__NOTE_PUBLISHED 0x10u /* is in the batch that is being collected */
-#define LW__NOTE_VOID 0x20u      /* its put is being taken back */
-#define LW__NOTE_DONE 0x40u      /* its attempt was completed in a transaction of its own */
+#define LW__NOTE_CHANGE 0x10u /* is in the batch that is being collected: once is enough */
+#define LW__NOTE_PUBLISH 0x20u
+#define LW__NOTE_VOID 0x40u /* its put is being taken back */
+#define LW__NOTE_DONE 0x40u /* its attempt was completed in a transaction of its own */
 
 /* Who waits until what it did is durable; on its stack. */
 struct lw__journal_wait {
@@ -98,7 +99,7 @@ struct lw__journal {
     uint64_t number;                /* of it */
     uint64_t pending;               /* entries that are not durable yet */
     bool has_lost_notes;            /* there was no memory for one: they have to be looked for */
-    bool has_published;             /* some of its tasks are marked so */
+    bool has_marks;                 /* LW__NOTE_CHANGE or _PUBLISH, at some tasks of it */
 };
 
 void lw__journal_init(struct lw__journal *journal, const lw_allocator *allocator,
@@ -113,7 +114,7 @@ void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struc
 /* Takes the image over, which may be filled until the mutex is released, or called off. There is
  * room for it. */
 void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image *image);
-void lw__journal_cancel_scope(struct lw__journal *journal, const struct lw__scope_image *image);
+void lw__journal_cancel_scope(struct lw__journal *journal, struct lw__scope_image *image);
 void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id);
 
 /* Takes back what was noted since the batch had `count` entries: puts of tasks that were withdrawn,

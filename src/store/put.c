@@ -99,13 +99,15 @@ static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now)
     const struct lw__lane *lane = lw__index_lane_locked(index, put->kind, put->queue);
     if (!lane)
         return LW_ENOMEM;
-    if (put->is_taken && (lane->shut || index->journal)) /* it could not run before it is durable */
+    if (put->is_taken && lane->shut)
         return LW_EFULL;
     if (put->spec && put->spec->after_count > 0 && check_after(index, put->spec) < 0)
         return LW_EINVAL;
     int rc = put->scope ? lw__scope_check_locked(index, put) : LW_OK;
     if (rc < 0)
         return rc;
+    if (put->is_taken && index->journal)
+        return LW_EFULL; /* it could not run before it is durable */
     struct lw__queue *queue = index->queues[put->queue];
     if (!put->is_taken && !has_room(index, queue, 1, put_bytes(put), put->is_inside))
         return LW_EFULL;
@@ -263,6 +265,8 @@ void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, 
         lw__scope_retract_locked(index, task);
     if (lw__task_flags(task) & LW__TASK_AWAITED)
         lw__index_release_dependents_locked(index, task, now);
+    if (lw__task_flags(task) & LW__TASK_WAITED)
+        lw__index_wake_awaits_locked(index, task->id);
     if (lw__task_flags(task) & LW__TASK_KEYED)
         lw__keys_remove(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
     lw__ids_remove(&index->ids, task->id);

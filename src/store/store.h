@@ -368,6 +368,7 @@ struct lw__store {
 #define LW__STORE_NO_RELEASE 2u /* scheduled tasks stay so */
 #define LW__STORE_NO_CLAIM 4u
 #define LW__STORE_NO_DELAY 8u /* what has waited for others does not wait for a time, too */
+#define LW__STORE_NO_HOOK 16u /* `settled` is not called any more, nor is it being called */
 
 /* Opens the store that a URL names. LW_EINVAL: none has this scheme; the sentence suggests one. */
 int lw__store_open(struct lw__store **store, const char *url,

@@ -1,6 +1,7 @@
 /* Random operations on a store and on a plain model of it, which is a list of tasks that is
  * searched from end to end for everything. After each step both must agree on the state of every
- * task and scope, and on what the call has said. Same seed, same run; LW_SEED=n replays one. */
+ * task and scope, and on what the call has said. A durable store is closed now and then, and opened
+ * again: all is as it was. Same seed, same run; LW_SEED=n replays one. */
 #include "stores.h"
 
 #include "base/random.h"
@@ -16,7 +17,8 @@ enum {
     STEPS = 400,
     TASK_LIMIT = 40,
     RESERVE = 4,
-    NARROW_LIMIT = 2
+    NARROW_LIMIT = 2,
+    NARROW = 1 /* as the kind of a wish */
 };
 
 /* ---- the model ---------------------------------------------------------------------------- */
@@ -34,7 +36,7 @@ struct entry {
     uint64_t scope, generation;
     bool is_held, is_open, is_forced;
     bool is_claimed, is_reserved, is_counted, is_gone;
-    uint32_t attempts;
+    uint32_t attempts, errors;
     uint64_t token;
     struct lw__task *task;
 };
@@ -203,7 +205,7 @@ static int judge(const struct wish *wish, const struct place *this) {
     const struct place *place = wish->scope == LW__SCOPE_THIS ? this
                                 : wish->scope                 ? place_of(wish->scope)
                                                               : NULL;
-    bool is_narrow = wish->kind == m.narrow && m.narrow;
+    bool is_narrow = wish->kind == NARROW;
     if (wish->key && key_holder(is_narrow, wish->key))
         return LW_EXISTS;
     for (int i = 0; i < 4 && wish->after[i]; i++) {
@@ -243,7 +245,7 @@ static void add_entry(const struct wish *wish, const struct lw__put *put, const 
     m.last_id = put->id;
     struct entry *e = &m.tasks[m.count++];
     *e = (struct entry){.id = put->id,
-                        .is_narrow = wish->kind == m.narrow && m.narrow,
+                        .is_narrow = wish->kind == NARROW,
                         .priority = wish->priority,
                         .due = wish->due > m.rig->now ? wish->due : m.rig->now,
                         .is_key_retained = wish->key_scope == LW_KEY_RETAINED,
@@ -276,7 +278,7 @@ static struct place *random_scope(void) {
 static struct wish random_wish(void) {
     static const char *const keys[] = {"a", "b", "c", "d"};
     struct wish wish = {.priority = 1 + (uint32_t)below(3)};
-    wish.kind = chance(30) ? m.narrow : 0;
+    wish.kind = chance(30) ? NARROW : 0;
     if (chance(25))
         wish.due = m.rig->now + (1 + below(20)) * MS;
     if (chance(30))
@@ -301,10 +303,19 @@ static struct wish random_wish(void) {
 
 /* ---- operations: tasks -------------------------------------------------------------------- */
 
+/* The number of a kind is another one after the store was opened again. */
+static struct lw__put put_of(const struct wish *wish) {
+    struct wish plain = *wish;
+    plain.kind = 0;
+    struct lw__put put = make_put(m.rig, &plain);
+    put.kind = wish->kind == NARROW ? m.narrow : m.rig->kind;
+    return put;
+}
+
 static void do_put(void) {
     struct wish wish = random_wish();
     int expected = judge(&wish, NULL);
-    struct lw__put one = make_put(m.rig, &wish);
+    struct lw__put one = put_of(&wish);
     int rc = m.rig->ops->put(m.rig->store, m.rig->now, &one, 1);
     assert_status(rc < 0 ? rc : one.status, expected);
     if (expected == LW_OK)
@@ -705,6 +716,61 @@ static void compare_scopes(void) {
     }
 }
 
+/* ---- closing and opening ------------------------------------------------------------------ */
+
+static void stop_all(void) {
+    for (int i = 0; i < m.count; i++) {
+        struct entry *e = &m.tasks[i];
+        struct place *place;
+        bool is_old = e->is_claimed && is_stale(e, &place), is_running = e->state == LW_STARTED;
+        if (is_running)
+            assert_status(SETTLE(m.rig, ((struct attempt){e->task, e->token}),
+                                 .verdict = LW__VERDICT_GIVE_BACK),
+                          is_old ? LW_ELEASE : LW_OK);
+        else if (e->is_claimed)
+            m.rig->ops->unclaim(m.rig->store, m.rig->now, &e->task, 1);
+        else
+            continue;
+        e->is_claimed = false;
+        if (is_running)
+            apply_verdict(e, is_old ? LW__VERDICT_ABORT : LW__VERDICT_GIVE_BACK, 0);
+        if (is_over(e))
+            end_entry(e);
+    }
+}
+
+static void compare_errors(const struct entry *e, const struct lw__task *task) {
+    const struct lw__errors *errors = lw__see(&task->errors);
+    assert_int_equal(errors ? errors->count + errors->dropped : 0, e->errors);
+}
+
+static void count_errors(void) {
+    for (int i = 0; i < m.count; i++) {
+        const struct lw__task *task = find(m.rig, m.tasks[i].id);
+        const struct lw__errors *errors = task ? lw__see(&task->errors) : NULL;
+        m.tasks[i].errors = errors ? errors->count + errors->dropped : 0;
+    }
+}
+
+/* What runs would be charged for it: a store is closed when nothing does. */
+static void do_reopen(void) {
+    if (!is_durable(m.rig))
+        return;
+    stop_all();
+    count_errors();
+    reopen_rig(m.rig);
+    m.narrow = add_kind(m.rig, "narrow", NARROW_LIMIT);
+    for (int i = 0; i < m.count; i++) {
+        struct entry *e = &m.tasks[i];
+        e->task = find(m.rig, e->id);
+        if (!e->task)
+            continue;
+        assert_int_equal(e->task->priority, e->priority);
+        assert_int_equal(e->task->kind, e->is_narrow ? m.narrow : m.rig->kind);
+        compare_errors(e, e->task);
+    }
+}
+
 static void step(void) {
     uint64_t dice = below(100);
     if (dice < 25)
@@ -725,10 +791,12 @@ static void step(void) {
         do_drop();
     else if (dice < 93)
         do_open();
-    else if (dice < 98)
+    else if (dice < 97)
         do_move();
-    else
+    else if (dice < 99)
         do_force();
+    else
+        do_reopen();
     compare_tasks();
     compare_figures();
     compare_scopes();

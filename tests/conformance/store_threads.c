@@ -67,7 +67,9 @@ static void *work(void *arg) {
 
 static void cancel_beside_workers(struct rig *rig) {
     shared = rig;
-    total = test_scale(test_is_sanitized() ? 5000 : 50000, 2000000);
+    total = test_scale(test_is_sanitized() ? 5000 : 50000, 2000000) / (is_durable(rig) ? 25 : 1);
+    atomic_store(&last_id, 0);
+    atomic_store(&ended, 0);
     set_retention(rig, rig->kind, UINT64_MAX, 100);
     pthread_t threads[] = {start_thread(work, NULL), start_thread(cancel_many, NULL),
                            start_thread(put_many, NULL), start_thread(work, NULL)};
@@ -127,8 +129,9 @@ static uint64_t move_with_tasks(uint64_t scope) {
 
 static void move_beside_workers(struct rig *rig) {
     struct lw__scope_copy scope = {.bytes = NULL};
-    long moves = test_scale(test_is_sanitized() ? 500 : 5000, 200000);
+    long moves = test_scale(test_is_sanitized() ? 500 : 5000, 200000) / (is_durable(rig) ? 10 : 1);
     shared = rig;
+    atomic_store(&is_over, false);
     set_retention(rig, rig->kind, 0, 0);
     assert_status(rig->ops->scope_open(rig->store, rig->now, "s", LW_TEXT(""), NULL, 0, &scope),
                   LW_OK);

@@ -117,7 +117,7 @@ enum { BATCH = 6 };
 
 static void make_batch(struct rig *rig, struct lw__put *puts, uint64_t on, uint64_t scope,
                        uint64_t generation) {
-    puts[0] = make_put(rig, WISH(.priority = 1, .is_taken = true));
+    puts[0] = make_put(rig, WISH(.priority = 1, .is_taken = !is_durable(rig)));
     puts[1] = make_put(rig, WISH(.key = "a", .payload_size = 5));
     puts[2] = make_put(rig, WISH(.key = "b", .finish_by = rig->now + MS));
     puts[3] = make_put(rig, WISH(.due = rig->now + MS));

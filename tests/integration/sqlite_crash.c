@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,12 +58,6 @@ static uint64_t serial_of(lw_bytes payload) {
     return content.serial;
 }
 
-static void pass(uint64_t ns) {
-    struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-    if (ns > 0)
-        ppoll(NULL, 0, &time, NULL);
-}
-
 /* ---- the handler -------------------------------------------------------------------------- */
 
 static void on_end(void *user, const lw_snapshot *task) {
@@ -85,10 +80,15 @@ static void name_successor(struct world *w, lw_ctx *ctx, const lw_task *task) {
         assert_string_equal(err.message, "");
 }
 
-/* Most take no time, some a little, a few are long. */
-static uint64_t duration_ns(uint64_t dice) {
+/* Most take no time, some compute a little, a few wait for somebody else. */
+static void take_time(lw_ctx *ctx, uint64_t dice) {
     unsigned sort = (unsigned)(dice % 100);
-    return sort < 70 ? 0 : dice / 100 % (sort < 95 ? 300000 : 5000000);
+    uint64_t until = ledger_now_ns() + dice / 100 % 300000;
+    if (sort >= 95)
+        CHECK(lw_ctx_sleep(ctx, (int64_t)(dice / 100 % 6)) == LW_OK);
+    else if (sort >= 70)
+        while (ledger_now_ns() < until) {
+        }
 }
 
 static lw_outcome end_of(struct world *w, lw_ctx *ctx, const lw_task *task, uint64_t dice) {
@@ -113,7 +113,7 @@ static lw_outcome work(lw_ctx *ctx, const lw_task *task) {
                                    .id = task->id,
                                    .token = task->token};
     note(w, record);
-    pass(duration_ns(dice));
+    take_time(ctx, dice);
     lw_outcome outcome = end_of(w, ctx, task, dice);
     record.event = LEDGER_RETURNED;
     record.what = outcome;
@@ -349,25 +349,27 @@ static pid_t begin_life(struct world *w, void (*live)(struct world *w)) {
 
 /* ---- killing it --------------------------------------------------------------------------- */
 
-static bool has_died(pid_t child) {
-    siginfo_t info = {0};
-    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0
-           && info.si_pid == child;
+static bool dies_within(int child, uint64_t ns) {
+    struct timespec time = {.tv_nsec = (long)ns};
+    struct pollfd death = {.fd = child, .events = POLLIN};
+    return ppoll(&death, 1, &time, NULL) == 1;
 }
 
 /* One in five while it opens the file or lists, one just as it begins to run, the others after some
- * work, and a bit of time. */
-static void kill_sometime(struct world *w, pid_t child, uint64_t dice) {
-    int status;
+ * work; and then a bit later. */
+static void kill_sometime(struct world *w, pid_t pid, uint64_t dice) {
+    int status, child = pidfd_open(pid, 0);
     unsigned sort = (unsigned)(dice % 5);
     uint64_t events = sort == 0 ? 0 : dice / 5 % (sort == 1 ? 20 : 3000);
-    uint64_t more_ns = dice / 16384 % (sort == 0 ? 20000000 : sort == 1 ? 100000 : 2000000);
-    while (atomic_load(&w->shared->events) < events && !has_died(child))
-        pass(50000);
-    pass(more_ns);
-    kill(child, SIGKILL);
-    CHECK(waitpid(child, &status, 0) == child);
-    assert_int_equal(status, SIGKILL); /* anything else: it ended by itself */
+    uint64_t later_ns = dice / 16384 % (sort == 0 ? 20000000 : sort == 1 ? 100000 : 2000000);
+    CHECK(child >= 0);
+    while (atomic_load(&w->shared->events) < events && !dies_within(child, 50000)) {
+    }
+    CHECK(!dies_within(child, later_ns)); /* by itself */
+    kill(pid, SIGKILL);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    assert_int_equal(status, SIGKILL);
+    close(child);
 }
 
 static void await_end_of_life(pid_t child) {

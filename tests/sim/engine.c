@@ -10,7 +10,7 @@
 
 static void run_seeds(uint64_t first, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
-        sim_run(first + i, false);
+        sim_run("memory:", first + i, false);
 }
 
 TEST(seeds_1_to_60_keep_to_the_model) {
@@ -30,9 +30,9 @@ TEST(seeds_181_to_240_keep_to_the_model) {
 }
 
 TEST(the_same_seed_gives_the_same_trace) {
-    uint64_t first = sim_run(7, false);
-    assert_int_equal(sim_run(7, false), first);
-    assert_int_not_equal(sim_run(8, false), first);
+    uint64_t first = sim_run("memory:", 7, false);
+    assert_int_equal(sim_run("memory:", 7, false), first);
+    assert_int_not_equal(sim_run("memory:", 8, false), first);
 }
 
 static uint64_t number(const char *variable, uint64_t otherwise) {
@@ -45,9 +45,10 @@ TEST(seeds_that_are_asked_for_keep_to_the_model) {
     uint64_t seed = number("LW_SEED", 241), count = number("LW_SEEDS", 0);
     bool is_shown = count == 0 && getenv("LW_SEED");
     for (uint64_t i = 0; i < count; i++)
-        sim_run(seed + i, false);
+        sim_run("memory:", seed + i, false);
     if (count == 0)
-        printf("seed %" PRIu64 ": trace %016" PRIx64 "\n", seed, sim_run(seed, is_shown));
+        printf("seed %" PRIu64 ": trace %016" PRIx64 "\n", seed,
+               sim_run("memory:", seed, is_shown));
     else
         printf("%" PRIu64 " seeds from %" PRIu64 " on keep to the model\n", count, seed);
 }

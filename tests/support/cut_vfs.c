@@ -276,8 +276,38 @@ static int on_truncate(sqlite3_file *base, sqlite3_int64 size) {
     return code;
 }
 
-/* The first sync of a file makes its name last, too. */
+/* The changes of a file up to its last removal are durable. */
+static void sync_removal(struct platter *platter) {
+    struct change **end = NULL;
+    for (struct change **link = &platter->first; *link; link = &(*link)->next) {
+        if ((*link)->type == REMOVED)
+            end = &(*link)->next;
+    }
+    while (end && platter->first) {
+        struct change *change = platter->first;
+        bool is_last = &change->next == end;
+        apply(&platter->synced, change, 0, extent(change));
+        platter->first = change->next;
+        free(change);
+        if (is_last)
+            break;
+    }
+    if (!platter->first)
+        platter->last = &platter->first;
+}
+
+/* With the first sync of a new file SQLite syncs the folder, too, unless it is the database. */
+static void sync_folder(const struct platter *platter) {
+    size_t size = strlen(platter->name);
+    bool is_log = size > 4 && strcmp(platter->name + size - 4, "-wal") == 0;
+    bool is_journal = size > 8 && strcmp(platter->name + size - 8, "-journal") == 0;
+    for (int i = 0; (is_log || is_journal) && i < disk.file_count; i++)
+        sync_removal(disk.files[i]);
+}
+
 static void sync_platter(struct platter *platter) {
+    if (!platter->synced.exists)
+        sync_folder(platter);
     for (struct change *change = platter->first; change; change = change->next) {
         if (!change->is_lost)
             apply(&platter->synced, change, 0, extent(change));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- one life of an engine ----------------------------------------------------------------- */
 static uint64_t ns_or(int64_t ms, uint64_t of_zero, uint64_t of_default) {
@@ -78,7 +79,7 @@ static void make_kind(struct world *w, int k) {
     kind->window = (uint64_t)o.key_window_ms * SIM_MS;
     if (kind->min == 0)
         kind->jitter_percent = 0;
-    world_expect_status(w, 0, lw_handle(w->engine, kind->name, world_run_guest, &o), LW_OK);
+    w->handlers[k] = o;
 }
 
 static void make_queue(struct world *w, int q) {
@@ -96,7 +97,7 @@ static void make_queue(struct world *w, int q) {
                            .limit = o.limit ? (uint64_t)o.limit : m->task_limit,
                            .byte_limit = o.byte_limit ? (uint64_t)o.byte_limit : m->byte_limit,
                            .overflow = o.overflow == LW_ZERO ? LW_BLOCK : (lw_overflow)o.overflow};
-    world_expect_status(w, 0, lw_queue(w->engine, names[q], &o), LW_OK);
+    w->queues[q] = o;
 }
 
 static void enlist(struct world *w, struct worker *worker) {
@@ -109,7 +110,38 @@ static void enlist(struct world *w, struct worker *worker) {
     engine->hands = &worker->hand;
 }
 
+static void remove_files(const char *url) {
+    static const char *const endings[] = {"", "-wal", "-shm", "-owner", "-running"};
+    const char *path = strchr(url, ':') + 1;
+    for (size_t i = 0; *path && i < sizeof endings / sizeof *endings; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s%s", path, endings[i]);
+        unlink(name);
+    }
+}
+
+static void open_engine(struct world *w) {
+    world_expect_status(w, 0, lw_open(&w->engine, w->url, &w->options, NULL), LW_OK);
+    for (int k = 0; k < SIM_KINDS; k++) {
+        const struct sim_kind *kind = &w->model.kinds[k];
+        if (kind->has_handler)
+            world_expect_status(
+                w, 0, lw_handle(w->engine, kind->name, world_run_guest, &w->handlers[k]), LW_OK);
+    }
+    for (int q = 0; q < SIM_QUEUES; q++)
+        world_expect_status(w, 0, lw_queue(w->engine, w->model.queues[q].name, &w->queues[q]),
+                            LW_OK);
+    world_expect_status(w, 0, lw_start(w->engine, NULL), LW_OK);
+    w->engine->set.workers = (uint32_t)w->worker_count; /* a drain is to wait for us */
+    memset(w->workers, 0, sizeof w->workers);
+    for (int i = 0; i < w->worker_count; i++)
+        enlist(w, &w->workers[i]);
+    memset(&w->inside, 0, sizeof w->inside);
+    lw__hand_init(&w->inside, w->engine);
+}
+
 static void open_life(struct world *w) {
+    remove_files(w->url);
     struct sim_model *m = &w->model;
     uint64_t step = m->step, now = m->now;
     int64_t offset = m->wall_offset_ms;
@@ -128,30 +160,82 @@ static void open_life(struct world *w) {
     m->byte_limit = bytes ? (uint64_t)bytes : UINT64_C(1) << 30;
     m->reserve = reserve == LW_ZERO ? 0 : reserve == 0 ? 1000 : (uint64_t)reserve;
     w->worker_count = 1 + (int)world_below(w, WORKERS);
-    lw_engine_options o = {.struct_size = sizeof o,
-                           .workers = LW_ZERO,
-                           .task_limit = (int64_t)m->task_limit,
-                           .byte_limit = bytes,
-                           .reserve = reserve,
-                           .on_failed = m->tells_failed ? world_on_end : NULL,
-                           .on_aborted = m->tells_aborted ? world_on_end : NULL,
-                           .user = w,
-                           .seed = 1 + world_below(w, 1000000),
-                           .clock = w->clock,
-                           .allocator = lw_test_memory_allocator(w->memory)};
-    world_expect_status(w, 0, lw_open(&w->engine, "memory:", &o, NULL), LW_OK);
+    w->options = (lw_engine_options){.struct_size = sizeof w->options,
+                                     .workers = LW_ZERO,
+                                     .task_limit = (int64_t)m->task_limit,
+                                     .byte_limit = bytes,
+                                     .reserve = reserve,
+                                     .on_failed = m->tells_failed ? world_on_end : NULL,
+                                     .on_aborted = m->tells_aborted ? world_on_end : NULL,
+                                     .user = w,
+                                     .seed = 1 + world_below(w, 1000000),
+                                     .clock = w->clock,
+                                     .allocator = lw_test_memory_allocator(w->memory)};
     for (int k = 0; k < SIM_KINDS; k++)
         make_kind(w, k);
     for (int q = 0; q < SIM_QUEUES; q++)
         make_queue(w, q);
-    world_expect_status(w, 0, lw_start(w->engine, NULL), LW_OK);
-    w->engine->set.workers = (uint32_t)w->worker_count; /* a drain is to wait for us */
-    memset(w->workers, 0, sizeof w->workers);
-    for (int i = 0; i < w->worker_count; i++)
-        enlist(w, &w->workers[i]);
-    memset(&w->inside, 0, sizeof w->inside);
-    lw__hand_init(&w->inside, w->engine);
+    open_engine(w);
+    m->is_durable = w->engine->index->journal != NULL;
     world_begin_step(w, "look", 0);
+    world_look(w);
+}
+
+/* ---- closing and opening --------------------------------------------------------------------- */
+
+static void close_engine(struct world *w) {
+    uint64_t blocks;
+    for (int i = 0; i < w->worker_count; i++) {
+        *w->workers[i].hand.link = w->workers[i].hand.next;
+        if (w->workers[i].hand.next)
+            w->workers[i].hand.next->link = w->workers[i].hand.link;
+        lw__hand_free(&w->workers[i].hand);
+    }
+    lw__hand_free(&w->inside);
+    world_expect_status(w, 0, lw_close(w->engine), LW_OK);
+    w->engine = NULL;
+    lw_test_memory_usage(w->memory, &blocks, NULL, NULL);
+    world_expect(w, 0, "blocks of memory that are left", blocks, 0);
+}
+
+/* Those who were waiting for the worker are not kept up by it. */
+static void let_all_end(struct world *w) {
+    w->is_scheduler_late = false;
+    world_play_scheduler(w);
+    for (int i = 0; i < w->worker_count; i++) {
+        struct worker *worker = &w->workers[i];
+        if (worker->is_running)
+            world_finish(w, worker, false);
+        world_relieve(w, worker);
+        if (world_has_left(worker))
+            world_account(w, worker);
+    }
+    world_tell(w);
+}
+
+/* What is not kept: since when a task is enqueued, and which tokens nobody has got. */
+static void adopt_rest(struct world *w) {
+    struct sim_model *m = &w->model;
+    uint64_t token = w->engine->index->last_token;
+    if (token < m->last_token)
+        world_complain(w, 0, "the last token", token, m->last_token);
+    m->last_token = token;
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        struct lw__task *task = world_real(w, id);
+        if (task && m->tasks[id].is_there)
+            m->tasks[id].enqueued = lw__see(&task->enqueued_at);
+    }
+}
+
+static void reopen(struct world *w) {
+    if (!w->model.is_durable || w->model.is_stopping)
+        return;
+    let_all_end(w);
+    world_begin_step(w, "reopen", 0);
+    close_engine(w);
+    sim_reopen(&w->model);
+    open_engine(w);
+    adopt_rest(w);
     world_look(w);
 }
 
@@ -196,8 +280,10 @@ static void do_something(struct world *w) {
         world_tell(w);
     else if (dice < 98)
         w->is_scheduler_late = world_chance(w, 30);
-    else
+    else if (dice < 99)
         world_snapshot(w);
+    else
+        reopen(w);
 }
 
 /* The luck has changed: everything that can run comes to its end. */
@@ -309,20 +395,9 @@ static void check_arguments(struct world *w) {
 }
 
 static void close_life(struct world *w) {
-    uint64_t blocks;
     world_begin_step(w, "close", 0);
-    for (int i = 0; i < w->worker_count; i++) {
-        *w->workers[i].hand.link = w->workers[i].hand.next;
-        if (w->workers[i].hand.next)
-            w->workers[i].hand.next->link = w->workers[i].hand.link;
-        lw__hand_free(&w->workers[i].hand);
-    }
-    lw__hand_free(&w->inside);
-    world_expect_status(w, 0, lw_close(w->engine), LW_OK);
-    w->engine = NULL;
+    close_engine(w);
     check_arguments(w);
-    lw_test_memory_usage(w->memory, &blocks, NULL, NULL);
-    world_expect(w, 0, "blocks of memory that are left", blocks, 0);
 }
 
 static void live(struct world *w, bool is_last) {
@@ -335,9 +410,10 @@ static void live(struct world *w, bool is_last) {
     close_life(w);
 }
 
-uint64_t sim_run(uint64_t seed, bool is_shown) {
+uint64_t sim_run(const char *url, uint64_t seed, bool is_shown) {
     struct world *w = calloc(1, sizeof *w);
     CHECK(w != NULL);
+    w->url = url;
     w->seed = seed;
     w->hash = UINT64_C(0xcbf29ce484222325);
     w->is_shown = is_shown;

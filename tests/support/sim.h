@@ -11,9 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Runs a seed and returns a hash of its trace: the same for the same seed. What is wrong is
- * printed, with the command that shows it again, and ends the process. is_shown: prints every step.
- */
-uint64_t sim_run(uint64_t seed, bool is_shown);
+/* Runs a seed on the store with this URL, whose file (if it has one) is in the present folder, and
+ * is closed and opened again in the middle of things. Returns a hash of its trace: the same for the
+ * same seed. What is wrong is printed, with the command that shows it again, and ends the process.
+ * is_shown: prints every step. */
+uint64_t sim_run(const char *url, uint64_t seed, bool is_shown);
 
 #endif

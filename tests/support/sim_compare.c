@@ -15,7 +15,8 @@ _Noreturn void world_complain(const struct world *w, lw_id id, const char *what,
             (unsigned long long)w->seed, (unsigned long long)w->model.step, w->doing,
             (unsigned long long)(w->model.now / SIM_MS), id, what, (unsigned long long)is,
             (unsigned long long)should);
-    fprintf(stderr, "again, with every step: make sim SEED=%llu\n", (unsigned long long)w->seed);
+    fprintf(stderr, "on %s; again, with every step: make sim SEED=%llu\n", w->url,
+            (unsigned long long)w->seed);
     abort();
 }
 

@@ -368,6 +368,10 @@ static int run_in_caller(struct sim_model *m, struct sim_put *puts, int count, l
     bool is_late = s->run_at_ms == 0 || s->run_at_ms <= sim_wall_ms(m);
     if (count > 1 || s->delay > 0 || !is_late || s->after_count > 0)
         return LW_ETIMEDOUT;
+    if (m->is_durable) { /* a key that is taken is found all the same */
+        int rc = sim_put(m, puts, 1);
+        return rc == LW_EFULL ? LW_ETIMEDOUT : rc;
+    }
     puts[0].is_taken = true;
     int rc = sim_put(m, puts, 1);
     if (rc == LW_OK && puts[0].status == LW_OK)

@@ -82,6 +82,7 @@ struct sim_model {
     struct sim_queue queues[SIM_QUEUES];
     uint64_t task_limit, byte_limit, reserve;
     bool tells_failed, tells_aborted;
+    bool is_durable; /* on a disk: no functions, and callers do not run what has no room */
     uint64_t now, step;
     uint64_t moment; /* a step, or one of several ends in it whose order is known */
     int64_t wall_offset_ms, known_offset_ms; /* wall minus clock; as the last look found it */
@@ -167,6 +168,10 @@ void sim_leave(struct sim_model *m, struct sim_task *task);
 uint64_t sim_expiry(const struct sim_model *m, const struct sim_task *task);
 
 void sim_tell_all(struct sim_model *m);
+
+/* Closed, when nothing ran and all was told, and opened again. What counts begins anew; in which
+ * order terminal tasks leave that were there before is not known. */
+void sim_reopen(struct sim_model *m);
 void sim_begin_stop(struct sim_model *m, lw_stop_mode mode);
 void sim_end_contexts(struct sim_model *m, lw_reason reason);
 bool sim_is_quiet(struct sim_model *m);

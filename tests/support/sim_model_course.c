@@ -336,6 +336,31 @@ void sim_tell_all(struct sim_model *m) {
             sim__retain(m, &m->tasks[id]);
 }
 
+static void reopen_task(struct sim_model *m, struct sim_task *t) {
+    t->spec.is_told = t->is_drained = false;
+    if (!t->is_retained && !t->is_lingering)
+        return;
+    t->is_retained = true;
+    t->is_lingering = false;
+    t->retained_moment = m->moment;
+    t->rank = 0;
+}
+
+void sim_reopen(struct sim_model *m) {
+    for (int k = 0; k < SIM_KINDS; k++) {
+        struct sim_kind *kind = &m->kinds[k];
+        kind->submitted = kind->retried = kind->crashed = kind->snoozed = 0;
+        for (int list = 0; list < SIM_LISTS; list++)
+            kind->ended[list] = 0;
+    }
+    for (int q = 0; q < SIM_QUEUES; q++) {
+        m->queues[q].submitted = 0;
+        m->queues[q].is_paused = false;
+    }
+    m->existed = m->refused = m->stuck_total = 0;
+    each_there(m, reopen_task);
+}
+
 /* ---- stop ---------------------------------------------------------------------------------- */
 
 static int hardness(lw_stop_mode mode) {

@@ -42,7 +42,7 @@ struct sim_spec world_any_spec(struct world *w) {
         s.policy = world_chance(w, 50) ? LW_AFTER_RUN : LW_AFTER_ABORT;
     }
     s.is_told = world_chance(w, 20);
-    s.is_call = m->kinds[s.kind].has_handler && world_chance(w, 15);
+    s.is_call = m->kinds[s.kind].has_handler && world_chance(w, 15) && !m->is_durable;
     return s;
 }
 

@@ -42,12 +42,16 @@ struct argument {
 struct world {
     struct sim_model model;
     struct lw__random random;
+    const char *url;
     uint64_t seed, hash;
     bool is_shown, is_calm;
     const char *doing; /* the present step */
     lw_test_memory *memory;
     lw_clock *clock;
     lw_engine *engine;
+    lw_engine_options options; /* what it was opened with */
+    lw_handler_options handlers[SIM_KINDS];
+    lw_queue_options queues[SIM_QUEUES];
     struct worker workers[WORKERS];
     int worker_count;
     struct lw__hand inside; /* makes calls from it calls from inside */

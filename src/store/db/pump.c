@@ -35,6 +35,7 @@ void lw__pump_init(struct lw__pump *pump, struct lw__index *index, const struct 
                    void *db) {
     *pump = (struct lw__pump){.index = index, .ops = ops, .db = db, .bell.fd = -1};
     lw__mutex_init(&pump->turn_mu);
+    lw__mutex_init(&pump->after_mu);
     lw__journal_init(&pump->journal, &index->allocator, call_pump, pump);
 }
 
@@ -67,7 +68,7 @@ static int write_all(struct lw__pump *pump, const struct lw__journal_batch *batc
     return rc;
 }
 
-static void settle_turn(struct lw__pump *pump, int rc) {
+static void settle_turn(struct lw__pump *pump, int rc, const lw_error *err) {
     struct lw__journal_batch *batch = &pump->batch;
     struct lw__index *index = pump->index;
     uint64_t now = lw__now(index->options.clock);
@@ -76,13 +77,23 @@ static void settle_turn(struct lw__pump *pump, int rc) {
         lw__journal_flush_locked(index, batch, now);
     else
         lw__journal_fail_locked(index, batch, rc == LW_EUNSURE, now);
+    if (rc != LW_OK)
+        index->trouble = *err;
     pump->failures = rc == LW_OK ? 0 : pump->failures + 1;
     index->is_halted = rc != LW_OK;
     lw__brief_unlock(&index->mu);
     lw__journal_tell(batch, rc);
     atomic_fetch_add(&pump->turns, 1);
+    lw__mutex_lock(&pump->after_mu);
     if (pump->after_turn)
         pump->after_turn(pump->user);
+    lw__mutex_unlock(&pump->after_mu);
+}
+
+void lw__pump_mute(struct lw__pump *pump) {
+    lw__mutex_lock(&pump->after_mu);
+    pump->after_turn = NULL;
+    lw__mutex_unlock(&pump->after_mu);
 }
 
 /* What was taken in has to be committed before more is. */
@@ -113,7 +124,7 @@ static bool turn(struct lw__pump *pump) {
     if (rc < 0)
         lw__log(index->options.log, LW_LOG_ERROR, "store", "a turn could not be written",
                 LW__FIELD_TEXT("why", err.message), LW__FIELD_U64("entries", batch->count));
-    settle_turn(pump, rc);
+    settle_turn(pump, rc, &err);
     return true;
 }
 
@@ -217,5 +228,6 @@ void lw__pump_stop(struct lw__pump *pump) {
     lw__bell_close(&pump->bell);
     lw__journal_free_batch(&pump->journal, &pump->batch);
     lw__journal_free(&pump->journal);
+    lw__mutex_free(&pump->after_mu);
     lw__mutex_free(&pump->turn_mu);
 }

@@ -48,8 +48,7 @@ struct lw__pump {
     struct lw__index *index;
     const struct lw__db_ops *ops;
     void *db;
-    void (*after_turn)(void *user); /* no lock held: the engine looks who can go on */
-    void *user;
+    void *user; /* of after_turn */
     pthread_t thread;
     bool is_running, is_synchronous;
     struct lw__mutex turn_mu; /* of a synchronous one: one turn at a time */
@@ -59,6 +58,8 @@ struct lw__pump {
     _Atomic uint32_t is_asleep;
     _Atomic uint32_t must_end;
     _Atomic uint64_t turns;
+    struct lw__mutex after_mu;
+    void (*after_turn)(void *user); /* the engine looks who can go on; guarded by after_mu */
     /* guarded by the index's mutex */
     struct lw__journal journal;
     /* of whoever takes the turns */
@@ -75,6 +76,9 @@ bool lw__pump_start(struct lw__pump *pump);
 
 /* Writes what is noted, ends the thread, and frees what belongs to the pump. */
 void lw__pump_stop(struct lw__pump *pump);
+
+/* From now on after_turn is not called, nor is it running. Not from inside it. */
+void lw__pump_mute(struct lw__pump *pump);
 
 /* Takes turns until nothing is noted any more, or one has failed. For a synchronous pump. */
 void lw__pump_run(struct lw__pump *pump);

@@ -1,7 +1,9 @@
 /* Opens and closes the file of an SQLite store. */
 #include "store/sqlite/file.h"
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/futex.h"
 #include "base/memory.h"
 #include "store/sqlite/file_internal.h"
 
@@ -10,6 +12,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+#define BUSY_SHORT_US 100 /* pauses at first */
+#define BUSY_SHORT_COUNT 500
 
 static const char *const texts[] = {
 #define TEXT(constant, file) [LW__SQL_##constant] = lw__sql_##file,
@@ -38,6 +43,18 @@ static int refuse_readonly(const char *path, lw_error *err) {
                          strerrordesc_np(error), path);
 }
 
+/* SQLite's own patience has ever longer pauses: between two of them a busy writer would get the
+ * lock again and again. */
+static int wait_for_lock(void *unused, int count) {
+    (void)unused;
+    if (count >= LW__SQLITE_BUSY_MS)
+        return 0;
+    _Atomic uint32_t never = 0;
+    uint64_t us = count < BUSY_SHORT_COUNT ? BUSY_SHORT_US : 1000;
+    lw__futex_wait(&never, 0, lw__now(lw__clock_system()) + us * LW__NS_PER_US);
+    return 1;
+}
+
 static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *err) {
     bool is_reader = file->mode == LW__SQLITE_READER;
     int flags = is_reader    ? SQLITE_OPEN_READONLY
@@ -51,7 +68,7 @@ static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *e
         return lw__sqlite_explain(file->db, file->db ? sqlite3_extended_errcode(file->db) : code,
                                   "open the store", err);
     sqlite3_extended_result_codes(file->db, 1);
-    sqlite3_busy_timeout(file->db, LW__SQLITE_BUSY_MS);
+    sqlite3_busy_handler(file->db, wait_for_lock, NULL);
     if (!is_reader && sqlite3_db_readonly(file->db, "main") == 1)
         return refuse_readonly(file->path, err);
     return LW_OK;

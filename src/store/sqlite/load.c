@@ -9,6 +9,10 @@
 
 #define LOADING "read the store"
 
+/* Tokens are written with what attempts leave behind: after a kill some may have been given that
+ * the file does not know of. */
+#define TOKEN_LEAP (UINT64_C(1) << 20)
+
 /* ---- time --------------------------------------------------------------------------------- */
 
 int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at) {
@@ -425,6 +429,6 @@ int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
     scopes->last_generation = get_meta(sqlite, "last_generation");
     uint64_t last_id = get_meta(sqlite, "last_id"), last_token = get_meta(sqlite, "last_token");
     index->last_id = index->last_id > last_id ? index->last_id : last_id;
-    index->last_token = last_token;
+    index->last_token = last_token + TOKEN_LEAP;
     return rc;
 }

@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#define FAILURES_IN_VAIN 6 /* turns in a row; they take more than half a second */
+
 static struct lw__sqlite *sqlite_of(struct lw__store *store) {
     return (struct lw__sqlite *)(void *)((char *)store->index->journal
                                          - offsetof(struct lw__sqlite, pump.journal));
@@ -145,11 +147,11 @@ static int wait_for_turn(struct lw__store *store) {
     return lw__pump_await(&sqlite_of(store)->pump, &wait);
 }
 
+/* It is not taken back: if it cannot be written now, it will be later. */
 static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
                            enum lw__change change) {
     int rc = lw__index_change(store, now, id, change);
-    int status = rc < 0 ? rc : wait_for_turn(store);
-    return status < 0 ? status : rc;
+    return rc >= 0 && wait_for_turn(store) < 0 ? LW_EUNSURE : rc;
 }
 
 /* The room is there when the end is durable. */
@@ -276,11 +278,20 @@ static bool bring_forward(struct lw__store *store, uint64_t now, uint64_t *after
     return has_more;
 }
 
+static void restrain(struct lw__store *store, uint32_t bits) {
+    lw__index_restrain(store, bits);
+    if (bits & LW__STORE_NO_HOOK)
+        lw__pump_mute(&sqlite_of(store)->pump);
+}
+
+/* A stop that drops does not wait for ever for a disk that fails: what it could not write down runs
+ * again another time. */
 static bool is_quiet(struct lw__store *store, bool is_drained_too) {
     struct lw__index *index = store->index;
     bool is_quiet = lw__index_is_quiet(store, is_drained_too);
     lw__brief_lock(&index->mu);
-    is_quiet = is_quiet && index->journal->pending == 0;
+    bool is_in_vain = !is_drained_too && sqlite_of(store)->pump.failures >= FAILURES_IN_VAIN;
+    is_quiet = is_quiet && (index->journal->pending == 0 || is_in_vain);
     lw__brief_unlock(&index->mu);
     return is_quiet;
 }
@@ -314,7 +325,7 @@ const struct lw__store_ops lw__sqlite_ops = {
     .told = told,
     .await = lw__index_await,
     .unawait = unawait,
-    .restrain = lw__index_restrain,
+    .restrain = restrain,
     .bring_forward = bring_forward,
     .is_quiet = is_quiet,
     .drop_oldest = drop_oldest,

@@ -175,8 +175,7 @@ static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, 
     sqlite3_bind_int64(s, 7, view.snoozes);
     bind_count(s, 8, view.token);
     bind_errors(sqlite, s, 9, view.errors);
-    /* no more, if it was retried by hand */
-    bool is_limited = view.spec && view.flags & LW__TASK_LIMITED;
+    bool is_limited = view.flags & LW__TASK_LIMITED; /* no more, if it was retried by hand */
     bind_time(sqlite, s, 11, is_limited ? view.spec->start_by : 0);
     bind_time(sqlite, s, 12, is_limited ? view.spec->finish_by : 0);
     bind_count(s, 13, view.spec && view.spec->member ? view.spec->member->is_unclean : 0);
@@ -350,11 +349,13 @@ static int commit(void *db, lw_error *err) {
     if (rc < 0)
         return rc;
     rc = run(sqlite, LW__SQL_COMMIT, err);
-    if (rc < 0)
-        return is_undone(sqlite, err->native) ? rc : doubt(sqlite, err);
-    sqlite->intake.count = 0;
-    sqlite->last_generation = generation;
-    return LW_OK;
+    if (rc == LW_OK)
+        sqlite->intake.count = 0;
+    if (rc == LW_OK)
+        sqlite->last_generation = generation;
+    else if (!is_undone(sqlite, err->native))
+        rc = doubt(sqlite, err);
+    return rc;
 }
 
 static void rollback(void *db) {
@@ -384,6 +385,7 @@ static int reassure(struct lw__sqlite *sqlite, lw_error *err) {
         rc = checkpoint(sqlite, err);
     if (rc == LW_OK)
         sqlite->is_unsure = false;
+    sqlite->intake.version = -1; /* it was of the connection before */
     return rc;
 }
 

@@ -1,0 +1,193 @@
+/* Two processes on one file: one accepts tasks in its own transactions, the other owns the store
+ * and runs them, completing each in a transaction with its effect. Both are killed again and again.
+ * In the end there is exactly one effect for each entry that was committed, and none for others. */
+#include "engines.h"
+#include "gate.h"
+
+#include <legwork/outbox_sqlite.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DB "bank.db"
+
+static sqlite3 *connect_db(void) {
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(DB, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 30000);
+    return db;
+}
+
+static void run_sql(sqlite3 *db, const char *sql) {
+    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    if (code != SQLITE_OK)
+        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
+    assert_int_equal(code, SQLITE_OK);
+}
+
+static long long ask(sqlite3 *db, const char *sql) {
+    sqlite3_stmt *s;
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    long long value = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return value;
+}
+
+static void make_tables(void) {
+    lw_error err = {0};
+    sqlite3 *db = connect_db();
+    assert_status(lw_outbox_sqlite_prepare(db, &err), LW_OK);
+    run_sql(db, "CREATE TABLE entry (n INTEGER PRIMARY KEY); CREATE TABLE effect (n INTEGER)");
+    sqlite3_close(db);
+}
+
+/* ---- the one that accepts ----------------------------------------------------------------- */
+
+static void accept_one(sqlite3 *db, bool is_taken_back) {
+    char number[32];
+    run_sql(db, "BEGIN IMMEDIATE; INSERT INTO entry (n) VALUES (NULL)");
+    snprintf(number, sizeof number, "%lld", (long long)sqlite3_last_insert_rowid(db));
+    assert_status(
+        lw_outbox_sqlite_put(
+            db, LW_TASK(.kind = "effect", .key = number, .payload = LW_TEXT(number)), NULL, NULL),
+        LW_OK);
+    run_sql(db, is_taken_back ? "ROLLBACK" : "COMMIT");
+}
+
+static void be_accepting(void) {
+    sqlite3 *db = connect_db();
+    for (int i = 0;; i++) {
+        accept_one(db, i % 5 == 4);
+        sqlite3_sleep(1);
+    }
+}
+
+/* ---- the one that runs -------------------------------------------------------------------- */
+
+static lw_outcome do_effect(lw_ctx *ctx, const lw_task *task) {
+    sqlite3 *db = lw_ctx_user(ctx);
+    lw_error err = {0};
+    char sql[100];
+    snprintf(sql, sizeof sql, "BEGIN IMMEDIATE; INSERT INTO effect VALUES (%s)",
+             (const char *)task->payload.data);
+    run_sql(db, sql);
+    assert_status(lw_outbox_sqlite_done(db, ctx, &err), LW_OK);
+    run_sql(db, "COMMIT");
+    return task->id % 3 == 0 ? lw_retry(ctx, "not sure") : lw_done(ctx);
+}
+
+static lw_engine *own(sqlite3 *db) {
+    lw_engine *engine;
+    lw_error err = {0};
+    int rc = lw_open(&engine, "sqlite:" DB, LW_ENGINE_OPTIONS(.workers = 2), &err);
+    if (rc < 0)
+        fprintf(stderr, "%s\n", err.message);
+    assert_status(rc, LW_OK);
+    handle(engine, "effect", do_effect,
+           LW_HANDLER_OPTIONS(.user = db, .concurrency = 1,
+                              .retry = {.min_ms = LW_ZERO, .crashes = -1}));
+    start(engine);
+    return engine;
+}
+
+static void be_owning(void) {
+    own(connect_db());
+    for (;;)
+        pause();
+}
+
+/* ---- killing ------------------------------------------------------------------------------ */
+
+static pid_t spawn(void (*be)(void)) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        be();
+    }
+    return child;
+}
+
+static void kill_one(pid_t child) {
+    int status;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST_WITH(whatever_is_killed_each_committed_entry_has_exactly_one_effect, .seconds = 120) {
+    make_tables();
+    pid_t accepting = spawn(be_accepting), owning = spawn(be_owning);
+    for (int round = 0; round < test_scale(12, 200); round++) {
+        sqlite3_sleep(40 + round * 37 % 120);
+        if (round % 3 != 1) {
+            kill_one(owning);
+            owning = spawn(be_owning);
+        } else {
+            kill_one(accepting);
+            accepting = spawn(be_accepting);
+        }
+    }
+    kill_one(accepting);
+    kill_one(owning);
+
+    sqlite3 *db = connect_db(), *desk = connect_db();
+    lw_engine *engine = own(desk);
+    await_that(ask(db, "SELECT count(*) FROM legwork_outbox") == 0);
+    assert_status(lw_stop(engine, LW_DRAIN_ALL, -1), LW_OK);
+    close_engine(engine);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_task"), 0);
+    CHECK(ask(db, "SELECT count(*) FROM entry") > 20);
+    assert_int_equal(ask(db, "SELECT count(*) FROM entry WHERE n NOT IN (SELECT n FROM effect)"),
+                     0);
+    assert_int_equal(ask(db, "SELECT count(*) FROM effect WHERE n NOT IN (SELECT n FROM entry)"),
+                     0);
+    assert_int_equal(ask(db, "SELECT count(*) - count(DISTINCT n) FROM effect"), 0);
+    sqlite3_close(desk);
+    sqlite3_close(db);
+}
+
+/* ---- noticing ----------------------------------------------------------------------------- */
+
+/* SQLite does not go through a fork: it is there before anything is opened, and sends when it is
+ * told to. */
+static pid_t spawn_sender(int *told) {
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        sqlite3 *db = connect_db();
+        while (read(ends[0], &byte, 1) == 1)
+            accept_one(db, false);
+        sqlite3_close(db);
+        _exit(0);
+    }
+    close(ends[0]);
+    *told = ends[1];
+    return child;
+}
+
+TEST(an_idle_owner_notices_another_process_at_once) {
+    int told, status;
+    make_tables();
+    pid_t sender = spawn_sender(&told);
+    sqlite3 *desk = connect_db(), *db = connect_db();
+    lw_engine *engine = own(desk);
+    for (int i = 1; i <= test_scale(20, 500); i++) {
+        assert_int_equal(write(told, "!", 1), 1);
+        await_that(ask(db, "SELECT count(*) FROM effect") == i);
+    }
+    close(told);
+    assert_int_equal(waitpid(sender, &status, 0), sender);
+    assert_int_equal(status, 0);
+    close_engine(engine);
+    sqlite3_close(desk);
+    sqlite3_close(db);
+}

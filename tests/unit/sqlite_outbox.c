@@ -1,0 +1,667 @@
+/* The outbox of an SQLite store: tasks that a program accepts in its own transaction, and attempts
+ * that a handler completes in its own. */
+#include "engines.h"
+#include "gate.h"
+
+#include "store/sqlite/sqlite.h"
+
+#include <dirent.h>
+#include <legwork/outbox_sqlite.h>
+#include <legwork/testing.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DB "tasks.db"
+#define URL "sqlite:" DB
+
+/* ---- help --------------------------------------------------------------------------------- */
+
+static sqlite3 *connect_db(const char *path) {
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 20000);
+    return db;
+}
+
+static void run_sql(sqlite3 *db, const char *sql) {
+    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    if (code != SQLITE_OK)
+        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
+    assert_int_equal(code, SQLITE_OK);
+}
+
+static long long ask(sqlite3 *db, const char *sql) {
+    sqlite3_stmt *s;
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    long long value = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return value;
+}
+
+/* One that every test has, with its tables. */
+static sqlite3 *prepare_db(void) {
+    lw_error err = {0};
+    sqlite3 *db = connect_db(DB);
+    assert_status(lw_outbox_sqlite_prepare(db, &err), LW_OK);
+    return db;
+}
+
+#define OPEN_STORE(...) open_store(LW_ENGINE_OPTIONS(.workers = 2, __VA_ARGS__))
+static lw_engine *open_store(const lw_engine_options *options) {
+    lw_engine *engine;
+    lw_error err = {0};
+    int rc = lw_open(&engine, URL, options, &err);
+    if (rc < 0)
+        fprintf(stderr, "%s\n", err.message);
+    assert_status(rc, LW_OK);
+    return engine;
+}
+
+#define PUT(db, ...) put(db, LW_TASK(__VA_ARGS__))
+static void put(sqlite3 *db, const lw_task *task) {
+    lw_error err = {0};
+    lw_id id = 77;
+    int rc = lw_outbox_sqlite_put(db, task, &id, &err);
+    if (rc < 0)
+        fprintf(stderr, "%s\n", err.message);
+    assert_status(rc, LW_OK);
+    assert_int_equal(id, 0);
+}
+
+static lw_outcome do_tally(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    tally_add(lw_ctx_user(ctx), 1);
+    return lw_done(ctx);
+}
+
+static lw_engine *start_tallying(struct tally *tally) {
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = tally));
+    start(engine);
+    return engine;
+}
+
+/* Until nothing is left in the outbox. */
+static void await_taken(sqlite3 *db) {
+    await_that(ask(db, "SELECT count(*) FROM legwork_outbox") == 0);
+}
+
+/* ---- put ---------------------------------------------------------------------------------- */
+
+TEST(a_task_runs_when_the_transaction_has_committed_and_not_before) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = start_tallying(&ran);
+    run_sql(db, "BEGIN; CREATE TABLE account (cents INTEGER); INSERT INTO account VALUES (5)");
+    PUT(db, .kind = "mail", .payload = LW_TEXT("you have money"));
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 1);
+    assert_int_equal(tally_read(&ran), 0);
+    run_sql(db, "COMMIT");
+    tally_await(&ran, 1);
+    await_taken(db);
+    close_engine(engine);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history"), 1);
+    assert_int_equal(ask(db, "SELECT cents FROM account"), 5);
+    sqlite3_close(db);
+}
+
+TEST(each_of_many_single_commits_is_noticed_by_an_idle_owner) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = start_tallying(&ran);
+    for (int i = 1; i <= test_scale(100, 3000); i++) {
+        PUT(db, .kind = "mail");
+        tally_await(&ran, i);
+    }
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+TEST(a_rolled_back_transaction_has_submitted_nothing) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = start_tallying(&ran);
+    run_sql(db, "BEGIN");
+    PUT(db, .kind = "mail");
+    run_sql(db, "ROLLBACK");
+    PUT(db, .kind = "mail");
+    tally_await(&ran, 1);
+    await_taken(db);
+    close_engine(engine);
+    assert_int_equal(tally_read(&ran), 1);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history"), 1);
+    sqlite3_close(db);
+}
+
+TEST(what_was_put_while_nobody_owned_the_store_runs_after_the_next_start) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    run_sql(db, "BEGIN");
+    for (int i = 0; i < 2500; i++)
+        PUT(db, .kind = "mail");
+    run_sql(db, "COMMIT");
+    lw_engine *engine = start_tallying(&ran);
+    tally_await(&ran, 2500);
+    await_taken(db);
+    close_engine(engine);
+    assert_int_equal(tally_read(&ran), 2500);
+    sqlite3_close(db);
+}
+
+/* Big enough for SQLite to write pages before the commit: the first sign is no commit. */
+TEST(a_transaction_that_takes_its_time_is_waited_for) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    run_sql(db, "CREATE TABLE ballast (x); PRAGMA cache_size = 2");
+    lw_engine *engine = start_tallying(&ran);
+    run_sql(db, "BEGIN");
+    PUT(db, .kind = "mail");
+    for (int i = 0; i < 20; i++)
+        run_sql(db, "INSERT INTO ballast VALUES (randomblob(100000))");
+    sqlite3_sleep(50); /* the owner has heard of it, and cannot see it */
+    assert_int_equal(tally_read(&ran), 0);
+    run_sql(db, "COMMIT");
+    tally_await(&ran, 1);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+struct producer {
+    pthread_t thread;
+    int count;
+};
+
+static void *produce(void *arg) {
+    struct producer *producer = arg;
+    sqlite3 *db = connect_db(DB);
+    for (int i = 0; i < producer->count; i++) {
+        run_sql(db, "BEGIN IMMEDIATE");
+        PUT(db, .kind = "mail");
+        run_sql(db, "COMMIT");
+    }
+    sqlite3_close(db);
+    return NULL;
+}
+
+TEST(outboxes_and_submits_at_once_lose_nothing_and_double_nothing) {
+    struct tally ran = TALLY;
+    struct producer producers[3];
+    int count = test_is_sanitized() ? 30 : 100;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = start_tallying(&ran);
+    for (int i = 0; i < 3; i++) {
+        producers[i].count = count;
+        assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
+    }
+    for (int i = 0; i < count; i++)
+        SUBMIT(engine, .kind = "mail");
+    for (int i = 0; i < 3; i++)
+        pthread_join(producers[i].thread, NULL);
+    tally_await(&ran, 4L * count);
+    await_taken(db);
+    assert_status(lw_stop(engine, LW_DRAIN, -1), LW_OK);
+    close_engine(engine);
+    assert_int_equal(tally_read(&ran), 4 * count);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history"), 4 * count);
+    sqlite3_close(db);
+}
+
+/* ---- what a task says --------------------------------------------------------------------- */
+
+static lw_snapshot find(lw_engine *engine, const char *kind, const char *key) {
+    lw_snapshot snapshot = LW_SNAPSHOT_INIT;
+    await_that(lw_find(engine, kind, key, &snapshot) == LW_OK);
+    return snapshot;
+}
+
+TEST(all_that_a_task_says_arrives) {
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    start(engine); /* nobody handles these: they wait */
+    PUT(db, .kind = "first", .key = "a");
+    lw_snapshot first = find(engine, "first", "a");
+    PUT(db, .kind = "odd/kind", .queue = "slow", .key = "k ü", .priority = 7,
+        .payload = ((lw_bytes){"\0\1\2", 3}), .delay_ms = 3600000, .start_by_ms = 7200000,
+        .finish_by_ms = 7300000);
+    lw_snapshot s = find(engine, "odd/kind", "k ü");
+    assert_string_equal(s.queue, "slow");
+    assert_int_equal(s.priority, 7);
+    assert_int_equal(s.payload.size, 3);
+    assert_memory_equal(s.payload.data, "\0\1\2", 3);
+    await_that(state_of(engine, s.id) == LW_SCHEDULED);
+    lw_get(engine, s.id, &s);
+    CHECK(s.due_ms - s.created_ms > 3590000 && s.due_ms - s.created_ms <= 3600001);
+    PUT(db, .kind = "second", .key = "b", .after = &first.id, .after_count = 1,
+        .priority = LW_ZERO);
+    lw_snapshot second = find(engine, "second", "b");
+    assert_int_equal(second.priority, 0);
+    assert_int_equal(second.state, LW_CREATED);
+    assert_status(lw_cancel(engine, first.id), LW_OK);
+    await_that(state_of(engine, second.id) == LW_ABORTED);
+    await_taken(db);
+    lw_snapshot_clear(&first);
+    lw_snapshot_clear(&second);
+    lw_snapshot_clear(&s);
+    close_engine(engine);
+    assert_int_equal(
+        ask(db, "SELECT finish_by_ms - start_by_ms FROM legwork_task WHERE kind = 'odd/kind'"),
+        100000);
+    sqlite3_close(db);
+}
+
+static lw_outcome do_check_value(lw_ctx *ctx, const lw_task *task) {
+    size_t size = 0;
+    const void *value = lw_ctx_value(ctx, &size);
+    CHECK(size == 8 && memcmp(value, "trace-17", 8) == 0);
+    return do_tally(ctx, task);
+}
+
+TEST(the_value_of_the_callers_context_travels_with_the_task) {
+    struct tally ran = TALLY;
+    lw_ctx *ctx;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "mail", do_check_value, LW_HANDLER_OPTIONS(.user = &ran));
+    start(engine);
+    assert_status(lw_ctx_open(&ctx, LW_CTX_OPTIONS(.value = "trace-17", .value_size = 8), NULL),
+                  LW_OK);
+    PUT(db, .kind = "mail", .ctx = ctx);
+    lw_ctx_close(ctx);
+    tally_await(&ran, 1);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+TEST(a_key_that_is_taken_makes_the_row_go_away) {
+    struct gate gate = GATE;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "mail", do_gate, LW_HANDLER_OPTIONS(.user = &gate));
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "mail", .key = "one");
+    tally_await(&gate.arrived, 1);
+    PUT(db, .kind = "mail", .key = "one");
+    PUT(db, .kind = "mail", .key = "two");
+    PUT(db, .kind = "mail", .key = "two");
+    await_taken(db);
+    gate_open(&gate);
+    assert_status(lw_wait(engine, id, -1, NULL), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, -1), LW_OK);
+    close_engine(engine);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history"), 2);
+    sqlite3_close(db);
+}
+
+TEST(a_kinds_own_scope_of_keys_holds_for_the_outbox_too) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "mail", do_tally,
+           LW_HANDLER_OPTIONS(.user = &ran, .key_scope = LW_KEY_RETAINED));
+    start(engine);
+    PUT(db, .kind = "mail", .key = "one");
+    tally_await(&ran, 1);
+    PUT(db, .kind = "mail", .key = "one");
+    await_taken(db);
+    PUT(db, .kind = "mail", .key = "one", .key_scope = LW_KEY_UNFINISHED);
+    await_taken(db);
+    assert_status(lw_stop(engine, LW_DRAIN, -1), LW_OK);
+    close_engine(engine);
+    assert_int_equal(tally_read(&ran), 1); /* it is the first one's scope that keeps others out */
+    sqlite3_close(db);
+}
+
+TEST(what_finds_no_room_waits_in_the_outbox_and_others_pass_it) {
+    struct gate gate = GATE;
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "slow", do_gate, LW_HANDLER_OPTIONS(.user = &gate));
+    handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2));
+    start(engine);
+    run_sql(db, "BEGIN");
+    for (int i = 0; i < 10; i++)
+        PUT(db, .kind = "slow", .queue = "narrow");
+    PUT(db, .kind = "mail");
+    run_sql(db, "COMMIT");
+    tally_await(&ran, 1);
+    tally_await(&gate.arrived, 2);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 8);
+    gate_open(&gate);
+    tally_await(&gate.passed, 10);
+    await_taken(db);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+static void refuse(sqlite3 *db, const lw_task *task, const char *words) {
+    lw_error err = {0};
+    lw_id id = 77;
+    assert_status(lw_outbox_sqlite_put(db, task, &id, &err), LW_EINVAL);
+    assert_int_equal(id, 0);
+    if (!strstr(err.message, words))
+        fprintf(stderr, "%s, not: %s\n", err.message, words);
+    CHECK(strstr(err.message, words) != NULL);
+}
+
+static void do_nothing(void *user, const lw_snapshot *task) {
+    (void)user;
+    (void)task;
+}
+
+TEST(a_task_that_cannot_be_is_refused_and_the_transaction_goes_on) {
+    lw_id none = 0;
+    lw_error err = {0};
+    sqlite3 *db = prepare_db();
+    run_sql(db, "BEGIN");
+    refuse(db, NULL, "NULL");
+    refuse(db, LW_TASK(.queue = "q"), "no kind");
+    refuse(db, LW_TASK(.kind = "a b"), "kind");
+    refuse(db, LW_TASK(.kind = "mail", .queue = ""), "queue");
+    refuse(db, LW_TASK(.kind = "mail", .key = "\n"), "key");
+    refuse(db, LW_TASK(.kind = "mail", .delay_ms = -1), "delay_ms");
+    refuse(db, LW_TASK(.kind = "mail", .priority = -5), "priority");
+    refuse(db, LW_TASK(.kind = "mail", .run = do_done), "run");
+    refuse(db, LW_TASK(.kind = "mail", .on_end = do_nothing), "on_end");
+    refuse(db, LW_TASK(.kind = "mail", .after = &none, .after_count = 1), "after");
+    refuse(db, LW_TASK(.kind = "mail", .key = "k", .key_scope = LW_KEY_WINDOW), "key_window_ms");
+    refuse(db, LW_TASK(.kind = "mail", .payload = ((lw_bytes){"", LW_PAYLOAD_MAX + 1})), "payload");
+    PUT(db, .kind = "mail");
+    run_sql(db, "COMMIT");
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 1);
+    assert_status(lw_outbox_sqlite_put(NULL, LW_TASK(.kind = "mail"), NULL, &err), LW_EINVAL);
+    assert_status(lw_outbox_sqlite_put(NULL, LW_TASK(.kind = "mail"), NULL, NULL), LW_EINVAL);
+    sqlite3_close(db);
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+TEST(without_tables_a_sentence_says_what_to_do) {
+    lw_error err = {0};
+    sqlite3 *db = connect_db(DB);
+    run_sql(db, "CREATE TABLE account (cents INTEGER); PRAGMA application_id = 4711;"
+                "PRAGMA user_version = 3");
+    assert_status(lw_outbox_sqlite_put(db, LW_TASK(.kind = "mail"), NULL, &err), LW_ENOTFOUND);
+    CHECK(strstr(err.message, "lw_outbox_sqlite_prepare") != NULL);
+    assert_int_equal(ask(db, "SELECT count(*) FROM sqlite_schema"), 1);
+    run_sql(db, "BEGIN");
+    assert_status(lw_outbox_sqlite_prepare(db, &err), LW_EINVAL);
+    CHECK(strstr(err.message, "transaction") != NULL);
+    run_sql(db, "ROLLBACK");
+    assert_status(lw_outbox_sqlite_prepare(db, &err), LW_OK);
+    assert_status(lw_outbox_sqlite_prepare(db, &err), LW_OK);
+    assert_status(lw_outbox_sqlite_prepare(NULL, &err), LW_EINVAL);
+    PUT(db, .kind = "mail");
+    assert_int_equal(ask(db, "PRAGMA application_id"), 4711);
+    assert_int_equal(ask(db, "PRAGMA user_version"), 3);
+    sqlite3_close(db);
+    struct tally ran = TALLY; /* and an engine can own it */
+    lw_engine *engine = start_tallying(&ran);
+    tally_await(&ran, 1);
+    close_engine(engine);
+}
+
+TEST(the_header_of_an_empty_file_stays_the_programs) {
+    sqlite3 *db = prepare_db();
+    assert_int_equal(ask(db, "PRAGMA application_id"), 0);
+    assert_int_equal(ask(db, "PRAGMA user_version"), 0);
+    sqlite3_close(db);
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_status(lw_outbox_sqlite_prepare(db, NULL), LW_EINVAL);
+    sqlite3_close(db);
+}
+
+TEST(a_connection_that_may_not_write_is_told_so) {
+    lw_error err = {0};
+    sqlite3 *writer = prepare_db(), *db;
+    assert_int_equal(sqlite3_open(DB, &db), SQLITE_OK); /* without patience */
+    run_sql(writer, "BEGIN IMMEDIATE");
+    assert_status(lw_outbox_sqlite_put(db, LW_TASK(.kind = "mail"), NULL, &err), LW_EBUSY);
+    run_sql(writer, "ROLLBACK");
+    sqlite3_close(db);
+    assert_int_equal(sqlite3_open_v2(DB, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_status(lw_outbox_sqlite_put(db, LW_TASK(.kind = "mail"), NULL, &err), LW_ESYSTEM);
+    sqlite3_close(db);
+    sqlite3_close(writer);
+}
+
+/* ---- plain SQL ---------------------------------------------------------------------------- */
+
+TEST(plain_sql_submits_and_steers) {
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    start(engine);
+    run_sql(db, "INSERT INTO legwork_outbox (kind, key, payload) VALUES ('invoice', 'x', 'text')");
+    lw_snapshot s = find(engine, "invoice", "x");
+    assert_int_equal(s.payload.size, 4);
+    assert_memory_equal(s.payload.data, "text", 4);
+    assert_int_equal(s.priority, 1000);
+    assert_string_equal(s.queue, "default");
+    char sql[200];
+    snprintf(sql, sizeof sql, "INSERT INTO legwork_outbox (op, task_id) VALUES ('cancel', %llu)",
+             s.id);
+    run_sql(db, sql);
+    await_that(state_of(engine, s.id) == LW_ABORTED);
+    snprintf(sql, sizeof sql, "INSERT INTO legwork_outbox (op, task_id) VALUES ('retry', %llu)",
+             s.id);
+    await_taken(db);
+    run_sql(db, sql);
+    await_that(state_of(engine, s.id) == LW_ENQUEUED);
+    await_taken(db);
+    lw_snapshot_clear(&s);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+static void count_drops(void *user, const lw_log_record *record) {
+    if (strcmp(record->component, "outbox") == 0 && record->level == LW_LOG_ERROR)
+        tally_add(user, 1);
+}
+
+TEST(a_row_that_is_no_task_is_dropped_with_a_record_and_holds_up_nobody) {
+    struct tally ran = TALLY, drops = TALLY;
+    lw_log log = {.write = count_drops, .user = &drops};
+    sqlite3 *db = prepare_db();
+    run_sql(db, "INSERT INTO legwork_outbox (kind) VALUES ('a b');"
+                "INSERT INTO legwork_outbox (kind, after_ids) VALUES ('mail', '[999]');"
+                "INSERT INTO legwork_outbox (kind, delay_ms) VALUES ('later', 9223372036854775807);"
+                "INSERT INTO legwork_outbox (op, task_id) VALUES ('cancel', 12345);"
+                "INSERT INTO legwork_outbox (op, task_id, token) VALUES ('checkpoint', 1, 1)");
+    PUT(db, .kind = "mail");
+    lw_engine *engine = OPEN_STORE(.log = &log);
+    handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
+    start(engine);
+    tally_await(&ran, 1);
+    await_taken(db);
+    close_engine(engine);
+    assert_int_equal(tally_read(&drops), 3);
+    assert_int_equal(tally_read(&ran), 1);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_task WHERE state = 'scheduled'"), 1);
+    sqlite3_close(db);
+}
+
+/* ---- done --------------------------------------------------------------------------------- */
+
+enum ending { AS_DONE, AS_RETRY, ROLLED_BACK, DEAD };
+
+struct ledger {
+    sqlite3 *db;
+    enum ending ending;
+    struct tally ran;
+};
+
+/* Its effect, and its completion, in one transaction. */
+static lw_outcome do_ledger(lw_ctx *ctx, const lw_task *task) {
+    struct ledger *ledger = lw_ctx_user(ctx);
+    lw_error err = {0};
+    run_sql(ledger->db, "BEGIN IMMEDIATE; INSERT INTO entry VALUES (1)");
+    assert_status(lw_outbox_sqlite_done(ledger->db, ctx, &err), LW_OK);
+    bool is_taken_back = ledger->ending == ROLLED_BACK && task->attempt == 1;
+    run_sql(ledger->db, is_taken_back ? "ROLLBACK" : "COMMIT");
+    if (ledger->ending == DEAD)
+        _exit(9);
+    tally_add(&ledger->ran, 1);
+    return is_taken_back || ledger->ending == AS_RETRY ? lw_retry(ctx, "again") : lw_done(ctx);
+}
+
+static lw_engine *open_ledger(struct ledger *ledger) {
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "entry", do_ledger,
+           LW_HANDLER_OPTIONS(.user = ledger, .concurrency = 1, .retry = {.min_ms = LW_ZERO}));
+    start(engine);
+    return engine;
+}
+
+static void run_ledger(enum ending ending, int rounds) {
+    struct ledger ledger = {.db = prepare_db(), .ending = ending, .ran = TALLY};
+    run_sql(ledger.db, "CREATE TABLE entry (n INTEGER)");
+    lw_engine *engine = open_ledger(&ledger);
+    for (int i = 0; i < rounds; i++) {
+        lw_snapshot s = LW_SNAPSHOT_INIT;
+        lw_id id = SUBMIT(engine, .kind = "entry");
+        assert_status(lw_wait(engine, id, -1, &s), LW_OK);
+        assert_int_equal(s.state, LW_FINISHED);
+        lw_snapshot_clear(&s);
+    }
+    assert_status(lw_stop(engine, LW_DRAIN_ALL, -1), LW_OK);
+    close_engine(engine);
+    assert_int_equal(tally_read(&ledger.ran), ending == ROLLED_BACK ? 2 * rounds : rounds);
+    assert_int_equal(ask(ledger.db, "SELECT count(*) FROM entry"), rounds);
+    assert_int_equal(ask(ledger.db, "SELECT count(*) FROM legwork_history"), rounds);
+    sqlite3_close(ledger.db);
+}
+
+TEST(a_task_completed_in_the_handlers_transaction_is_finished_once) {
+    run_ledger(AS_DONE, 50);
+}
+
+TEST(it_is_finished_whatever_else_the_handler_says_after_the_commit) {
+    run_ledger(AS_RETRY, 50);
+}
+
+TEST(after_a_rollback_it_is_what_the_handler_says) {
+    run_ledger(ROLLED_BACK, 50);
+}
+
+TEST(a_process_that_dies_right_after_the_commit_has_finished_the_task) {
+    struct ledger ledger = {.ending = AS_DONE, .ran = TALLY};
+    sqlite3 *db = prepare_db();
+    run_sql(db, "CREATE TABLE entry (n INTEGER)");
+    PUT(db, .kind = "entry", .key = "one");
+    sqlite3_close(db); /* not across a fork */
+    pid_t child = fork();
+    if (child == 0) {
+        struct ledger own = {.db = connect_db(DB), .ending = DEAD, .ran = TALLY};
+        open_ledger(&own);
+        for (;;)
+            pause();
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 9);
+    ledger.db = connect_db(DB);
+    assert_int_equal(ask(ledger.db, "SELECT count(*) FROM entry"), 1);
+    lw_engine *engine = open_ledger(&ledger);
+    lw_snapshot s = find(engine, "entry", "one");
+    assert_int_equal(s.state, LW_FINISHED);
+    assert_int_equal(s.attempts, 1);
+    lw_snapshot_clear(&s);
+    assert_status(lw_stop(engine, LW_DRAIN_ALL, -1), LW_OK);
+    close_engine(engine);
+    assert_int_equal(tally_read(&ledger.ran), 0);
+    assert_int_equal(ask(ledger.db, "SELECT count(*) FROM entry"), 1);
+    assert_int_equal(ask(ledger.db, "SELECT count(*) FROM legwork_outbox"), 0);
+    sqlite3_close(ledger.db);
+}
+
+TEST(a_completion_of_a_stale_attempt_changes_nothing) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    run_sql(db, "INSERT INTO legwork_task (id, kind, queue, state, priority, created_ms, due_ms,"
+                " attempts, crashes, snoozes, token)"
+                " VALUES (5, 'mail', 'default', 'enqueued', 1000, 1, 1, 3, 0, 0, 100);"
+                "UPDATE legwork_meta SET value = 100 WHERE key = 'last_token';"
+                "UPDATE legwork_meta SET value = 5 WHERE key = 'last_id';"
+                "INSERT INTO legwork_outbox (op, task_id, token) VALUES ('finish', 5, 99)");
+    lw_engine *engine = start_tallying(&ran);
+    tally_await(&ran, 1);
+    close_engine(engine);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 0);
+    sqlite3_close(db);
+}
+
+static lw_outcome do_wrong_file(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    lw_error err = {0};
+    sqlite3 *other = connect_db("other.db");
+    assert_status(lw_outbox_sqlite_done(other, ctx, &err), LW_ENOTFOUND);
+    assert_status(lw_outbox_sqlite_prepare(other, &err), LW_OK);
+    assert_status(lw_outbox_sqlite_done(other, ctx, &err), LW_ELEASE);
+    CHECK(strstr(err.message, "not in this file") != NULL);
+    sqlite3_close(other);
+    tally_add(lw_ctx_user(ctx), 1);
+    return lw_done(ctx);
+}
+
+TEST(only_a_handler_can_complete_and_only_in_its_own_store) {
+    struct tally ran = TALLY;
+    lw_ctx *ctx;
+    lw_error err = {0};
+    sqlite3 *db = prepare_db();
+    assert_status(lw_outbox_sqlite_done(db, NULL, &err), LW_EINVAL);
+    assert_status(lw_ctx_open(&ctx, NULL, NULL), LW_OK);
+    assert_status(lw_outbox_sqlite_done(db, ctx, &err), LW_EINVAL);
+    lw_ctx_close(ctx);
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "mail", do_wrong_file, LW_HANDLER_OPTIONS(.user = &ran));
+    start(engine);
+    SUBMIT(engine, .kind = "mail");
+    tally_await(&ran, 1);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+/* ---- asleep ------------------------------------------------------------------------------- */
+
+/* How often the pump's thread has gone to sleep by itself. */
+static long count_naps(void) {
+    DIR *folder = opendir("/proc/self/task");
+    struct dirent *entry;
+    long naps = -1;
+    while ((entry = readdir(folder))) {
+        char name[300], text[4096] = "";
+        snprintf(name, sizeof name, "/proc/self/task/%s/status", entry->d_name);
+        FILE *file = fopen(name, "r");
+        if (!file)
+            continue;
+        size_t size = fread(text, 1, sizeof text - 1, file);
+        text[size] = 0;
+        fclose(file);
+        const char *found = strstr(text, "\nvoluntary_ctxt_switches:");
+        if (strstr(text, "legwork-db") && found)
+            naps = strtol(found + strlen("\nvoluntary_ctxt_switches:"), NULL, 10);
+    }
+    closedir(folder);
+    return naps;
+}
+
+TEST_WITH(an_idle_owner_does_not_wake_up, .alone = true) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = start_tallying(&ran);
+    PUT(db, .kind = "mail");
+    tally_await(&ran, 1);
+    await_taken(db);
+    sqlite3_sleep(300); /* whatever had to be looked at once more has been */
+    long naps = count_naps();
+    CHECK(naps > 0);
+    sqlite3_sleep(1000);
+    assert_int_equal(count_naps(), naps);
+    close_engine(engine);
+    sqlite3_close(db);
+}
