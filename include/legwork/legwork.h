@@ -1,8 +1,9 @@
-/* Everything of the core: the pool, and the engine on top of it. */
+/* Everything of the core: the pool, the engine on top of it, and flows on top of that. */
 #ifndef LEGWORK_LEGWORK_H
 #define LEGWORK_LEGWORK_H
 
 #include <legwork/engine.h>
+#include <legwork/flow.h>
 #include <legwork/pool.h>
 
 #endif

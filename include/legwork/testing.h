@@ -83,6 +83,10 @@ LW_API int lw_test_advance(lw_engine *engine, int64_t ms);
 LW_API int lw_test_fail_next(lw_engine *engine, const char *kind, int count, lw_outcome outcome,
                              const char *text);
 
+/* Takes the fences of flows away: from now on a move does not wait for what runs. For a test that
+ * wants to know whether it would notice. Returns LW_OK, LW_EINVAL, LW_EFORKED. Since: 0.3 */
+LW_API int lw_test_unfence(lw_engine *engine);
+
 LW_END_DECLS
 
 #endif
