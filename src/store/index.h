@@ -94,15 +94,16 @@ struct lw__magazine {
 
 struct lw__index {
     struct lw__store store; /* first */
-    /* fixed after open */
+    /* fixed after open: read by all at every step, so that nothing that changes may share their
+     * cache lines (a task took 244 ns with `journal` behind `ids`, 204 like this) */
     lw_allocator allocator;
     struct lw__store_options options;
     struct lw__store_hooks hooks;
-    struct lw__grace grace; /* readers from any thread */
-    struct lw__ids ids;
-
     _Atomic uint64_t *running; /* a place for each worker: the id that it runs. NULL: nobody asks */
     struct lw__journal *journal; /* NULL: nothing is made durable */
+
+    _Alignas(64) struct lw__grace grace; /* readers from any thread */
+    _Alignas(64) struct lw__ids ids;
 
     _Alignas(64) struct lw__brief mu;
     /* guarded by mu */
