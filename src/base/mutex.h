@@ -7,14 +7,12 @@
 
 #if defined(__clang__)
 #define LW__CAPABILITY __attribute__((capability("mutex")))
-#define LW__GUARDED_BY(mu) __attribute__((guarded_by(mu)))
 #define LW__REQUIRES(mu) __attribute__((requires_capability(mu)))
 #define LW__ACQUIRE(mu) __attribute__((acquire_capability(mu)))
 #define LW__RELEASE(mu) __attribute__((release_capability(mu)))
 #define LW__UNCHECKED __attribute__((no_thread_safety_analysis))
 #else
 #define LW__CAPABILITY
-#define LW__GUARDED_BY(mu)
 #define LW__REQUIRES(mu)
 #define LW__ACQUIRE(mu)
 #define LW__RELEASE(mu)

@@ -75,7 +75,7 @@ void lw__crew_free_places(lw_pool *pool) {
     }
 }
 
-static struct lw__worker *free_place_locked(lw_pool *pool) {
+static struct lw__worker *free_place_locked(lw_pool *pool) LW__REQUIRES(pool->mu) {
     for (uint32_t i = 0; i < pool->worker_slots; i++)
         if (pool->workers[i]->state == LW__WORKER_FREE)
             return pool->workers[i];
@@ -85,7 +85,7 @@ static struct lw__worker *free_place_locked(lw_pool *pool) {
     return w;
 }
 
-static void set_live_locked(lw_pool *pool, uint32_t live) {
+static void set_live_locked(lw_pool *pool, uint32_t live) LW__REQUIRES(pool->mu) {
     pool->live = live;
     if (live == 0)
         lw__ring_bar(&pool->ring, LW__RING_UNMANNED);
@@ -96,7 +96,7 @@ static void set_live_locked(lw_pool *pool, uint32_t live) {
 /* ---- growing -----------------------------------------------------------------------------------
  */
 
-static int grow_locked(lw_pool *pool, lw_error *err) {
+static int grow_locked(lw_pool *pool, lw_error *err) LW__REQUIRES(pool->mu) {
     struct lw__worker *w = free_place_locked(pool);
     if (!w)
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for a worker of %zu bytes", sizeof *w);
@@ -117,7 +117,7 @@ static int grow_locked(lw_pool *pool, lw_error *err) {
     return LW_OK;
 }
 
-static bool may_grow_locked(const lw_pool *pool) {
+static bool may_grow_locked(const lw_pool *pool) LW__REQUIRES(pool->mu) {
     return pool->live < pool->set.max_workers
            && pool->threads < pool->set.max_workers + pool->set.stuck_max;
 }
@@ -167,7 +167,7 @@ bool lw__crew_may_quit(struct lw__worker *w) {
 
 /* The calling thread ends. True: it has to join *previous, which ended before it. In a pool that
  * was closed nobody will come and join the last. */
-static bool remember_exit_locked(lw_pool *pool, pthread_t *previous) {
+static bool remember_exit_locked(lw_pool *pool, pthread_t *previous) LW__REQUIRES(pool->mu) {
     bool has_previous = pool->has_last_exited;
     *previous = pool->last_exited;
     pool->last_exited = pthread_self();

@@ -57,7 +57,7 @@ void lw__ctx_free(lw_ctx *ctx) {
 
 /* A task's descriptor is an eventfd that the pool writes to; that of a caller's context is a
  * timerfd, which also knows the deadline by itself. */
-static void fire_fd_locked(lw_ctx *ctx) {
+static void fire_fd_locked(lw_ctx *ctx) LW__REQUIRES(ctx->mu) {
     if (ctx->fd < 0)
         return;
     if (is_own(ctx)) {

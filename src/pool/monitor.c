@@ -221,7 +221,7 @@ static void *monitor_main(void *arg) {
 /* ---- from outside ------------------------------------------------------------------------------
  */
 
-static bool start_thread_locked(lw_pool *pool) {
+static bool start_thread_locked(lw_pool *pool) LW__REQUIRES(pool->mu) {
     pool->is_monitor_running =
         lw__crew_start_thread(&pool->monitor, monitor_main, pool, pool->set.name) == 0;
     if (pool->is_monitor_running)

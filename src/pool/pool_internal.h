@@ -457,7 +457,7 @@ bool lw__pool_may_end(lw_pool *pool);
 /* Wakes callers of wait_idle and stop if what they wait for may be true. */
 void lw__pool_announce_quiet(lw_pool *pool);
 void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode);
-bool lw__pool_has_ended_locked(lw_pool *pool);
+bool lw__pool_has_ended_locked(lw_pool *pool) LW__REQUIRES(pool->mu);
 
 /* ---- pool.c ------------------------------------------------------------------------------- */
 
