@@ -63,6 +63,14 @@ LW_API int lw_outbox_sqlite_put(sqlite3 *db, const lw_task *task, lw_id *id, lw_
  * Since: 0.3 */
 LW_API int lw_outbox_sqlite_done(sqlite3 *db, lw_ctx *ctx, lw_error *err);
 
+/* Inside a handler: saves a position (lw_checkpoint) if and only if the transaction commits: what
+ * was done so far and where to go on are one, so that no part is done twice, whatever crashes.
+ * Commit before the handler returns: what comes later is dropped.
+ *
+ * Returns as lw_outbox_sqlite_done; LW_EINVAL also: more than LW_CHECKPOINT_MAX bytes.
+ * Since: 0.3 */
+LW_API int lw_outbox_sqlite_checkpoint(sqlite3 *db, lw_ctx *ctx, lw_bytes position, lw_error *err);
+
 LW_END_DECLS
 
 #endif

@@ -38,6 +38,7 @@ LW_BEGIN_DECLS
 #define LW_NAME_MAX 64            /* bytes of the name of a kind or queue */
 #define LW_KEY_MAX 256            /* bytes of a key */
 #define LW_PAYLOAD_MAX (16 << 20) /* bytes of a payload, result, or partial result */
+#define LW_CHECKPOINT_MAX 65536   /* bytes of a checkpoint: a position, not the work itself */
 #define LW_TEXT_MAX 255           /* bytes of an error or a progress text; longer ones are cut */
 #define LW_KINDS_MAX 4096         /* kinds that one engine knows */
 #define LW_QUEUES_MAX 1024        /* queues, likewise */
@@ -202,8 +203,10 @@ struct lw_task {
 
     /* Set by the engine, for the handler: */
     lw_id id;
-    unsigned attempt; /* 1 for the first */
-    uint64_t token;   /* of this attempt; no other ever has it */
+    unsigned attempt;    /* 1 for the first */
+    uint64_t token;      /* of this attempt; no other ever has it */
+    lw_bytes checkpoint; /* what an attempt before this one has saved last (lw_checkpoint), with a
+                            zero after the last byte. data NULL: nothing */
 };
 
 #define LW_TASK(...) LW_OPTIONS_OF(lw_task, .struct_size = sizeof(lw_task), __VA_ARGS__)
@@ -220,6 +223,22 @@ LW_API int lw_progress(lw_ctx *ctx, uint64_t done, uint64_t total, const char *t
 
 /* Publishes a partial result, which replaces the one before; copied. Returns as lw_progress. */
 LW_API int lw_partial(lw_ctx *ctx, lw_bytes result);
+
+/* Saves a position, from which the next attempt can go on: it finds it as `task->checkpoint`,
+ * whatever ended this one (a retry, a snooze, a stop, a crash). It replaces the one before. Copied,
+ * at most LW_CHECKPOINT_MAX bytes. On a durable store it is durable when this returns, together
+ * with all progress that was published before. Snapshots show it; it stays with its task until that
+ * leaves, so that a failed task that is retried by hand goes on, too.
+ *
+ * lw_checkpoint_at publishes progress (as lw_progress) and the position in one step, so that
+ * neither is ever seen, or found after a crash, without the other.
+ *
+ * Returns LW_OK; LW_EINVAL: not a handler's context, or too large, or NULL with a size; LW_ELEASE:
+ * the attempt is not the task's present one any more, and nothing was saved; LW_ENOMEM; LW_EUNSURE:
+ * it could not be written yet, and will be when that is possible again; LW_EFORKED. Since: 0.3 */
+LW_API int lw_checkpoint(lw_ctx *ctx, lw_bytes position);
+LW_API int lw_checkpoint_at(lw_ctx *ctx, lw_bytes position, uint64_t done, uint64_t total,
+                            const char *text);
 
 /* A successor: submitted together with the attempt's outcome, if that is done, and only then.
  * Checked at once. Its room is taken from the reserve for tasks that tasks submit. Returns LW_OK;
@@ -269,6 +288,7 @@ struct lw_snapshot {
 
     lw_progress_info progress;
     lw_bytes partial, result; /* data NULL: none */
+    lw_bytes checkpoint;      /* where the next attempt goes on; data NULL: at the beginning */
 
     const char *last_error;         /* never NULL; "" if there was none. Of an aborted task: why */
     const lw_attempt_error *errors; /* in order; the first, and the last ones */

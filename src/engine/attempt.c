@@ -40,7 +40,15 @@ static void forget_words(struct lw__hand *hand) {
     words->text[0] = 0;
 }
 
+static void forget_checkpoint(struct lw__hand *hand) {
+    lw__free(&hand->engine->set.allocator, hand->checkpoint, hand->shown.checkpoint.size + 1);
+    hand->checkpoint = NULL;
+    hand->shown.checkpoint = (lw_bytes){NULL, 0};
+}
+
 void lw__attempt_forget(struct lw__hand *hand) {
+    if (__builtin_expect(hand->checkpoint != NULL, 0))
+        forget_checkpoint(hand);
     if (hand->say.outcome || hand->say.successors || hand->say.result || hand->say.refusal)
         forget_words(hand);
 }
@@ -72,6 +80,22 @@ static void show_task(struct lw__hand *hand, const struct lw__task *task) {
     }
 }
 
+/* False: no memory. Nobody but this attempt can replace what it reads. */
+static bool show_checkpoint(struct lw__hand *hand, const struct lw__task *task) {
+    const struct lw__output *output = lw__see(&task->output);
+    if (__builtin_expect(!output || !output->has_checkpoint, 1))
+        return true;
+    size_t size = output->checkpoint_size;
+    char *copy = lw__alloc(&hand->engine->set.allocator, size + 1);
+    if (!copy)
+        return false;
+    memcpy(copy, lw__output_checkpoint(output), size);
+    copy[size] = 0;
+    hand->checkpoint = copy;
+    hand->shown.checkpoint = (lw_bytes){copy, size};
+    return true;
+}
+
 /* The soft deadline of the attempt; LW__NEVER: none. */
 static uint64_t deadline_of(const struct lw__hand *hand, const struct lw__task *task) {
     uint64_t timeout = hand->kind->set.timeout_ns;
@@ -101,7 +125,7 @@ static bool is_ordered_to_fail(struct lw__hand *hand, lw_outcome *outcome) {
 
 void lw__attempt_open(struct lw__hand *hand, struct lw__task *task) {
     hand->kind = lw__kind_of(hand->engine, task->kind);
-    hand->ctx.is_done_outside = false;
+    hand->ctx.has_written_outside = false;
     show_task(hand, task);
     uint64_t deadline = deadline_of(hand, task);
     atomic_store_explicit(&hand->ctx.deadline, deadline, memory_order_relaxed);
@@ -130,6 +154,10 @@ lw_outcome lw__attempt_run(struct lw__hand *hand, struct lw__task *task) {
     if (__builtin_expect(is_poison(hand, task), 0)) {
         lw__attempt_close(hand);
         return lw_fail(&hand->ctx, "its crash budget is used up");
+    }
+    if (__builtin_expect(!show_checkpoint(hand, task), 0)) {
+        lw__attempt_close(hand);
+        return lw_retry(&hand->ctx, "there was no memory for its checkpoint");
     }
     lw_handler run = task->spec && task->spec->run ? task->spec->run : hand->kind->run;
     if (!is_ordered_to_fail(hand, &outcome))
@@ -272,6 +300,27 @@ int lw_partial(lw_ctx *ctx, lw_bytes result) {
         return LW_EINVAL;
     struct lw__publication publication = {.has_partial = true, .partial = result};
     return publish(ctx, &publication);
+}
+
+static int save_position(lw_ctx *ctx, lw_bytes position, struct lw__publication *publication) {
+    if (position.size > LW_CHECKPOINT_MAX || (position.size > 0 && !position.data))
+        return LW_EINVAL;
+    publication->has_checkpoint = true;
+    publication->checkpoint = position;
+    publication->has_written_outside = ctx && ctx->has_written_outside;
+    return publish(ctx, publication);
+}
+
+int lw_checkpoint(lw_ctx *ctx, lw_bytes position) {
+    struct lw__publication publication = {.has_progress = false};
+    return save_position(ctx, position, &publication);
+}
+
+int lw_checkpoint_at(lw_ctx *ctx, lw_bytes position, uint64_t done, uint64_t total,
+                     const char *text) {
+    struct lw__publication publication = {
+        .has_progress = true, .done = done, .total = total, .text = text ? text : ""};
+    return save_position(ctx, position, &publication);
 }
 
 static bool grow_successors(struct lw__hand *hand) {

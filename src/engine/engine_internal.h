@@ -123,6 +123,7 @@ struct lw__hand {
     struct lw__kind_info *kind;
     uint64_t started;
     lw_task shown;
+    char *checkpoint; /* that it shows: a copy, because the handler may save another. NULL: none */
     struct lw__say say;
     bool is_crash_ordered; /* lw_test_fail_next */
     uint64_t to_tell;      /* the task whose attempt on_attempt is to hear of; 0: none */

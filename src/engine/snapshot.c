@@ -72,7 +72,7 @@ static size_t measure(const struct lw__task_view *view, const lw_snapshot *bare)
         size += measure_bytes(view->spec->payload_size) + view->spec->key_size + 1;
     if (view->output)
         size += measure_bytes(view->output->partial_size) + measure_bytes(view->output->result_size)
-                + view->output->text_size + 1;
+                + measure_bytes(view->output->checkpoint_size) + view->output->text_size + 1;
     return size;
 }
 
@@ -132,10 +132,12 @@ static void write_spec(struct pen *pen, const struct lw__spec *spec, lw_snapshot
 }
 
 static void write_output(struct pen *pen, const struct lw__output *output, lw_snapshot *snapshot) {
-    const char *partial = output->bytes + output->text_size + 1;
-    const char *result = partial + output->partial_size;
-    snapshot->partial = write_bytes(pen, partial, output->partial_size, output->partial_size > 0);
-    snapshot->result = write_bytes(pen, result, output->result_size, output->has_result);
+    snapshot->partial = write_bytes(pen, lw__output_partial(output), output->partial_size,
+                                    output->partial_size > 0);
+    snapshot->result =
+        write_bytes(pen, lw__output_result(output), output->result_size, output->has_result);
+    snapshot->checkpoint = write_bytes(pen, lw__output_checkpoint(output), output->checkpoint_size,
+                                       output->has_checkpoint);
     snapshot->progress.text = write_text(pen, output->bytes, output->text_size);
 }
 

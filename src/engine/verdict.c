@@ -182,7 +182,7 @@ void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t t
     lw_engine *engine = hand->engine;
     uint64_t now = lw__engine_now(engine);
     struct lw__settlement s = {
-        .task = task, .token = token, .is_done_outside = hand->ctx.is_done_outside};
+        .task = task, .token = token, .has_written_outside = hand->ctx.has_written_outside};
     if (hand->say.refusal) {
         memcpy(hand->say.text, hand->say.refusal, strlen(hand->say.refusal) + 1);
         outcome = LW_OUTCOME_RETRY;

@@ -44,7 +44,7 @@ struct lw_ctx {
     size_t value_size;
     void *owner;                /* whoever embeds it and wants to be found again; NULL: nobody */
     const struct lw_task *task; /* what a handler was given; NULL: it is not a handler's */
-    bool is_done_outside;       /* its handler has completed the task in a transaction of its own */
+    bool has_written_outside;   /* its handler has said something in a transaction of its own */
     /* guarded by mu */
     struct lw__mutex mu;
     int fd; /* -1: nobody has asked yet */

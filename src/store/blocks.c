@@ -59,11 +59,16 @@ struct lw__errors *lw__errors_add(const lw_allocator *allocator, const struct lw
 
 /* ---- output ------------------------------------------------------------------------------- */
 
-static lw_bytes old_partial(const struct lw__output *old) {
-    lw_bytes none = {NULL, 0};
-    if (!old)
-        return none;
-    return (lw_bytes){old->bytes + old->text_size + 1, old->partial_size};
+static lw_bytes partial_of(const struct lw__output *old, const struct lw__publication *fresh) {
+    if (fresh && fresh->has_partial)
+        return fresh->partial;
+    return old ? (lw_bytes){lw__output_partial(old), old->partial_size} : (lw_bytes){NULL, 0};
+}
+
+static lw_bytes checkpoint_of(const struct lw__output *old, const struct lw__publication *fresh) {
+    if (fresh && fresh->has_checkpoint)
+        return fresh->checkpoint;
+    return old ? (lw_bytes){lw__output_checkpoint(old), old->checkpoint_size} : (lw_bytes){NULL, 0};
 }
 
 static void append(char **at, const void *data, size_t size) {
@@ -78,9 +83,9 @@ struct lw__output *lw__output_make(const lw_allocator *allocator, const struct l
     bool has_progress = publication && publication->has_progress;
     const char *text = has_progress ? publication->text : old ? old->bytes : "";
     size_t text_size = text ? text_length(text) : 0;
-    lw_bytes partial =
-        publication && publication->has_partial ? publication->partial : old_partial(old);
-    size_t size = sizeof(struct lw__output) + text_size + 1 + partial.size + result.size;
+    lw_bytes partial = partial_of(old, publication), checkpoint = checkpoint_of(old, publication);
+    size_t size =
+        sizeof(struct lw__output) + text_size + 1 + partial.size + result.size + checkpoint.size;
     struct lw__output *output = lw__alloc(allocator, size);
     if (!output)
         return NULL;
@@ -90,11 +95,15 @@ struct lw__output *lw__output_make(const lw_allocator *allocator, const struct l
     output->text_size = (uint32_t)text_size;
     output->partial_size = (uint32_t)partial.size;
     output->result_size = (uint32_t)result.size;
+    output->checkpoint_size = (uint32_t)checkpoint.size;
     output->has_result = has_result;
+    output->has_checkpoint =
+        (publication && publication->has_checkpoint) || (old && old->has_checkpoint);
     char *at = output->bytes;
     append(&at, text, text_size);
     *at++ = 0;
     append(&at, partial.data, partial.size);
     append(&at, result.data, result.size);
+    append(&at, checkpoint.data, checkpoint.size);
     return output;
 }

@@ -293,6 +293,10 @@ void lw__index_settle_locked(struct lw__index *index, uint64_t now,
 int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t token,
                       const struct lw__publication *publication);
 
+/* The same for a task that may have ended, or be gone: LW_ENOTFOUND. */
+int lw__index_publish_by_id(struct lw__store *store, uint64_t id, uint64_t token,
+                            const struct lw__publication *publication);
+
 /* ---- end.c -------------------------------------------------------------------------------- */
 
 /* What follows when a task has become terminal: room, key, waiters, dependents, retention. */

@@ -233,29 +233,56 @@ void lw__index_settle(struct lw__store *store, uint64_t now, struct lw__settleme
 
 /* ---- publish ------------------------------------------------------------------------------ */
 
+static bool is_present_locked(struct lw__index *index, const struct lw__task *task,
+                              uint64_t token) {
+    return lw__task_state(task) == LW_STARTED && lw__see(&task->token) == token
+           && (!(lw__task_flags(task) & LW__TASK_SCOPED)
+               || lw__scope_is_present_locked(index, task));
+}
+
+/* A checkpoint has to be noted; what else is published may be lost if there is no memory for it. */
+static int publish_locked(struct lw__index *index, struct lw__task *task,
+                          const struct lw__publication *publication) {
+    struct lw__output *old = lw__see(&task->output);
+    if (publication->has_checkpoint && index->journal && !lw__journal_reserve(index->journal, 1))
+        return LW_ENOMEM;
+    struct lw__output *output =
+        lw__output_make(&index->allocator, old, publication, false, (lw_bytes){NULL, 0});
+    if (!output)
+        return LW_ENOMEM;
+    lw__task_lock(task);
+    lw__put(&task->output, output);
+    lw__task_unlock(task);
+    lw__index_retire_block_locked(index, old, old ? old->size : 0);
+    if (index->journal)
+        lw__journal_note(index->journal, LW__JOURNAL_PUBLISH, task);
+    return LW_OK;
+}
+
+static int publish(struct lw__index *index, struct lw__task *task, uint64_t token,
+                   const struct lw__publication *publication) {
+    bool is_present = is_present_locked(index, task, token);
+    int rc = is_present ? publish_locked(index, task, publication) : LW_ELEASE;
+    lw__grace_collect(&index->grace);
+    return rc;
+}
+
 int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t token,
                       const struct lw__publication *publication) {
     struct lw__index *index = store->index;
-    int rc = LW_ELEASE;
     lw__brief_lock(&index->mu);
-    bool is_present = lw__task_state(task) == LW_STARTED && lw__see(&task->token) == token;
-    if (is_present && lw__task_flags(task) & LW__TASK_SCOPED)
-        is_present = lw__scope_is_present_locked(index, task);
-    if (is_present) {
-        struct lw__output *old = lw__see(&task->output);
-        struct lw__output *output =
-            lw__output_make(&index->allocator, old, publication, false, (lw_bytes){NULL, 0});
-        rc = output ? LW_OK : LW_ENOMEM;
-        if (output) {
-            lw__task_lock(task);
-            lw__put(&task->output, output);
-            lw__task_unlock(task);
-            lw__index_retire_block_locked(index, old, old ? old->size : 0);
-            if (index->journal)
-                lw__journal_note(index->journal, LW__JOURNAL_PUBLISH, task);
-            lw__grace_collect(&index->grace);
-        }
-    }
+    int rc = publish(index, task, token, publication);
+    lw__brief_unlock(&index->mu);
+    return rc;
+}
+
+int lw__index_publish_by_id(struct lw__store *store, uint64_t id, uint64_t token,
+                            const struct lw__publication *publication) {
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    struct lw__task *task = lw__ids_find(&index->ids, id);
+    bool is_over = !task || lw_state_is_terminal(lw__task_state(task));
+    int rc = is_over ? LW_ENOTFOUND : publish(index, task, token, publication);
     lw__brief_unlock(&index->mu);
     return rc;
 }

@@ -137,11 +137,12 @@ struct lw__settlement {
     uint64_t due;
     bool is_uncounted; /* the attempt does not count: a stop, a snooze */
     bool is_snooze;
-    bool is_spent;        /* the handler had the argument for good */
-    bool is_done_outside; /* the handler has completed it in a transaction of its own, perhaps: if
-                             that was committed it is finished, whatever the verdict says */
-    lw_fault fault;       /* 0: no error to keep */
-    const char *text;     /* of the error */
+    bool is_spent;            /* the handler had the argument for good */
+    bool has_written_outside; /* the handler has completed it, or saved a position, in a transaction
+                                 of its own, perhaps: that is looked at first. If it is completed it
+                                 is finished, whatever the verdict says */
+    lw_fault fault;           /* 0: no error to keep */
+    const char *text;         /* of the error */
     bool has_result;
     lw_bytes result;
     struct lw__put *successors;
@@ -208,10 +209,12 @@ struct lw__scope_copy {
 /* ---- publish ------------------------------------------------------------------------------ */
 
 struct lw__publication {
-    bool has_progress, has_partial;
+    bool has_progress, has_partial, has_checkpoint;
+    bool has_written_outside; /* as in a settlement: an older checkpoint may be on its way */
     uint64_t done, total;
     const char *text;
     lw_bytes partial;
+    lw_bytes checkpoint; /* durable when the call returns */
 };
 
 /* ---- change ------------------------------------------------------------------------------- */
@@ -307,6 +310,8 @@ struct lw__store_ops {
     /* Settles up to LW__SETTLE_MAX attempts, each by itself: its status says how it went. */
     void (*settle)(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,
                    size_t count);
+
+    /* LW_OK, LW_ELEASE, LW_ENOMEM; LW_EUNSURE: a checkpoint could not be written yet. */
     int (*publish)(struct lw__store *store, struct lw__task *task, uint64_t token,
                    const struct lw__publication *publication);
     int (*change)(struct lw__store *store, uint64_t now, uint64_t id, enum lw__change change);

@@ -110,9 +110,9 @@ struct lw__errors {
 struct lw__output {
     size_t size; /* of this block */
     uint64_t done, total;
-    uint32_t text_size, partial_size, result_size;
-    bool has_result;
-    char bytes[]; /* text with a zero, partial, result */
+    uint32_t text_size, partial_size, result_size, checkpoint_size;
+    bool has_result, has_checkpoint;
+    char bytes[]; /* text with a zero, partial, result, checkpoint */
 };
 
 struct lw__task {
@@ -192,6 +192,20 @@ static inline void lw__task_flag(struct lw__task *task, uint32_t set, uint32_t c
 /* Until when it has to be finished; LW__NEVER: no limit, or it was retried by hand since. */
 static inline uint64_t lw__task_finish_by(const struct lw__task *task) {
     return lw__task_flags(task) & LW__TASK_LIMITED ? task->spec->finish_by : LW__NEVER;
+}
+
+/* ---- the parts of an output --------------------------------------------------------------- */
+
+static inline const char *lw__output_partial(const struct lw__output *output) {
+    return output->bytes + output->text_size + 1;
+}
+
+static inline const char *lw__output_result(const struct lw__output *output) {
+    return lw__output_partial(output) + output->partial_size;
+}
+
+static inline const char *lw__output_checkpoint(const struct lw__output *output) {
+    return lw__output_result(output) + output->result_size;
 }
 
 /* ---- the parts of a spec ------------------------------------------------------------------ */

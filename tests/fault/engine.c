@@ -220,6 +220,8 @@ static lw_outcome do_everything(lw_ctx *ctx, const lw_task *task) {
     CHECK(rc == LW_OK || rc == LW_ENOMEM);
     rc = lw_partial(ctx, LW_TEXT("part"));
     CHECK(rc == LW_OK || rc == LW_ENOMEM);
+    rc = lw_checkpoint(ctx, LW_TEXT("here"));
+    CHECK(rc == LW_OK || rc == LW_ENOMEM);
     if (task->attempt == 1)
         return lw_retry(ctx, "again");
     rc = lw_then(

@@ -800,8 +800,8 @@ static int put_task(int64_t id, const char *state) {
 TEST(a_task_moves_to_the_history_and_back_with_all_it_has) {
     file = open_as(LW__SQLITE_OWNER);
     assert_status(put_task(7, "enqueued"), LW_OK);
-    sqlite3_bind_blob(file->statements[LW__SQL_TASK_CHECKPOINT], 2, "page 3", 6, SQLITE_STATIC);
-    assert_status(run_with(LW__SQL_TASK_CHECKPOINT, 7), LW_OK);
+    sqlite3_bind_blob(file->statements[LW__SQL_TASK_PUBLISH], 6, "page 3", 6, SQLITE_STATIC);
+    assert_status(run_with(LW__SQL_TASK_PUBLISH, 7), LW_OK);
     run_sql(file->db, "CREATE TEMP TABLE before AS SELECT * FROM legwork_task");
 
     bind_text(LW__SQL_HISTORY_PUT, 2, "failed");

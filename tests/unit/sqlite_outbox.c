@@ -470,13 +470,13 @@ TEST(a_row_that_is_no_task_is_dropped_with_a_record_and_holds_up_nobody) {
     run_sql(db, "INSERT INTO legwork_outbox (kind) VALUES ('a b');"
                 "INSERT INTO legwork_outbox (kind, after_ids) VALUES ('mail', '[999]');"
                 "INSERT INTO legwork_outbox (kind, delay_ms) VALUES ('later', 9223372036854775807);"
-                "INSERT INTO legwork_outbox (op, task_id) VALUES ('cancel', 12345);"
-                "INSERT INTO legwork_outbox (op, task_id, token) VALUES ('checkpoint', 1, 1)");
+                "INSERT INTO legwork_outbox (op, task_id) VALUES ('cancel', 12345);");
     PUT(db, .kind = "mail");
     lw_engine *engine = OPEN_STORE(.log = &log);
     handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
     start(engine);
     tally_await(&ran, 1);
+    run_sql(db, "INSERT INTO legwork_outbox (op, task_id, token) VALUES ('checkpoint', 1, 1)");
     await_taken(db);
     close_engine(engine);
     assert_int_equal(tally_read(&drops), 3);
@@ -623,6 +623,183 @@ TEST(only_a_handler_can_complete_and_only_in_its_own_store) {
     SUBMIT(engine, .kind = "mail");
     tally_await(&ran, 1);
     close_engine(engine);
+    sqlite3_close(db);
+}
+
+/* ---- checkpoints -------------------------------------------------------------------------- */
+
+enum { STEPS = 6 };
+
+struct steps {
+    sqlite3 *db;
+    enum ending ending; /* of each attempt */
+    bool is_mixed;      /* every other position is saved outside of the transaction */
+};
+
+static int position_of(lw_bytes bytes) {
+    int at = 0;
+    CHECK(!bytes.data || sscanf(bytes.data, "step %d", &at) == 1);
+    return at;
+}
+
+/* A step of work and where to go on, in one transaction: no step is done twice, nor left out. */
+static lw_outcome do_steps(lw_ctx *ctx, const lw_task *task) {
+    struct steps *steps = lw_ctx_user(ctx);
+    int at = position_of(task->checkpoint) + 1;
+    char text[64];
+    lw_error err = {0};
+    snprintf(text, sizeof text, "BEGIN IMMEDIATE; INSERT INTO step VALUES (%d)", at);
+    run_sql(steps->db, text);
+    snprintf(text, sizeof text, "step %d", at);
+    assert_status(lw_outbox_sqlite_checkpoint(steps->db, ctx, LW_TEXT(text), &err), LW_OK);
+    bool is_taken_back = steps->ending == ROLLED_BACK && task->attempt % 2 == 1;
+    run_sql(steps->db, is_taken_back ? "ROLLBACK" : "COMMIT");
+    if (steps->ending == DEAD)
+        _exit(9);
+    if (steps->is_mixed) { /* a step of its own, after the one of the transaction */
+        snprintf(text, sizeof text, "INSERT INTO step VALUES (%d)", ++at);
+        run_sql(steps->db, text);
+        snprintf(text, sizeof text, "step %d", at);
+        assert_status(lw_checkpoint(ctx, LW_TEXT(text)), LW_OK);
+    }
+    return at >= STEPS && !is_taken_back ? lw_done(ctx) : lw_retry(ctx, "more to do");
+}
+
+static lw_engine *open_steps(struct steps *steps) {
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "steps", do_steps,
+           LW_HANDLER_OPTIONS(.user = steps, .retry = {.min_ms = LW_ZERO, .crashes = -1}));
+    start(engine);
+    return engine;
+}
+
+static void assert_each_step_once(sqlite3 *db) {
+    assert_int_equal(ask(db, "SELECT count(*) FROM step"), STEPS);
+    assert_int_equal(ask(db, "SELECT count(DISTINCT n) FROM step"), STEPS);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 0);
+}
+
+static void run_steps(enum ending ending, bool is_mixed, unsigned attempts) {
+    struct steps steps = {.db = prepare_db(), .ending = ending, .is_mixed = is_mixed};
+    run_sql(steps.db, "CREATE TABLE step (n INTEGER)");
+    lw_engine *engine = open_steps(&steps);
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    assert_status(lw_wait(engine, SUBMIT(engine, .kind = "steps"), -1, &s), LW_OK);
+    assert_int_equal(s.state, LW_FINISHED);
+    assert_int_equal(s.attempts, attempts);
+    lw_snapshot_clear(&s);
+    close_engine(engine);
+    assert_each_step_once(steps.db);
+    sqlite3_close(steps.db);
+}
+
+TEST(a_position_saved_in_the_handlers_transaction_is_where_the_next_attempt_goes_on) {
+    run_steps(AS_RETRY, false, STEPS);
+}
+
+TEST(after_a_rollback_the_position_is_the_one_before) {
+    run_steps(ROLLED_BACK, false, 2 * STEPS);
+}
+
+TEST(of_positions_saved_in_both_ways_the_last_one_counts) {
+    run_steps(AS_RETRY, true, STEPS / 2);
+}
+
+TEST(a_process_that_dies_right_after_the_commit_has_saved_its_position) {
+    struct steps steps = {.ending = AS_RETRY};
+    sqlite3 *db = prepare_db();
+    run_sql(db, "CREATE TABLE step (n INTEGER)");
+    PUT(db, .kind = "steps", .key = "one");
+    sqlite3_close(db); /* not across a fork */
+    for (int i = 1; i <= 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            struct steps own = {.db = connect_db(DB), .ending = DEAD};
+            open_steps(&own);
+            for (;;)
+                pause();
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(WEXITSTATUS(status), 9);
+    }
+    steps.db = connect_db(DB);
+    assert_int_equal(ask(steps.db, "SELECT max(n) FROM step"), 3);
+    lw_engine *engine = open_steps(&steps);
+    lw_snapshot s = find(engine, "steps", "one");
+    assert_status(lw_wait(engine, s.id, -1, &s), LW_OK);
+    assert_int_equal(s.state, LW_FINISHED);
+    assert_int_equal(s.attempts, STEPS);
+    assert_int_equal(s.crashes, 3);
+    lw_snapshot_clear(&s);
+    close_engine(engine);
+    assert_each_step_once(steps.db);
+    sqlite3_close(steps.db);
+}
+
+static lw_outcome save_and_die(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    assert_status(lw_checkpoint_at(ctx, LW_TEXT("step 4"), 4, 9, "four"), LW_OK);
+    _exit(9);
+}
+
+TEST(a_position_is_on_disk_when_the_call_returns) {
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    pid_t child = fork();
+    if (child == 0) {
+        lw_engine *engine = OPEN_STORE(.name = "owner");
+        handle(engine, "steps", save_and_die, NULL);
+        start(engine);
+        SUBMIT(engine, .kind = "steps");
+        for (;;)
+            pause();
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 9);
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    assert_status(lw_get(engine, 1, &s), LW_OK);
+    assert_int_equal(position_of(s.checkpoint), 4);
+    assert_int_equal(s.progress.done, 4);
+    assert_string_equal(s.progress.text, "four");
+    lw_snapshot_clear(&s);
+    close_engine(engine);
+}
+
+TEST(a_position_of_a_stale_attempt_or_a_huge_one_changes_nothing) {
+    sqlite3 *db = prepare_db();
+    run_sql(db, "INSERT INTO legwork_task (id, kind, queue, state, priority, created_ms, due_ms,"
+                " attempts, crashes, snoozes, token, checkpoint)"
+                " VALUES (5, 'none', 'default', 'enqueued', 1000, 1, 1, 3, 0, 0, 100, x'41');"
+                "UPDATE legwork_meta SET value = 100 WHERE key = 'last_token';"
+                "UPDATE legwork_meta SET value = 5 WHERE key = 'last_id';"
+                "INSERT INTO legwork_outbox (op, task_id, token, bytes)"
+                " VALUES ('checkpoint', 5, 99, 'B'), ('checkpoint', 5, 100, zeroblob(65537))");
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    assert_status(lw_get(engine, 5, &s), LW_OK);
+    assert_int_equal(s.checkpoint.size, 1);
+    assert_memory_equal(s.checkpoint.data, "A", 1);
+    lw_snapshot_clear(&s);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 0);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+TEST(what_is_no_position_is_refused) {
+    lw_ctx *ctx;
+    lw_error err = {0};
+    sqlite3 *db = prepare_db();
+    static char large[LW_CHECKPOINT_MAX + 1];
+    assert_status(lw_outbox_sqlite_checkpoint(db, NULL, LW_TEXT("x"), &err), LW_EINVAL);
+    assert_status(lw_ctx_open(&ctx, NULL, NULL), LW_OK);
+    assert_status(lw_outbox_sqlite_checkpoint(db, ctx, LW_TEXT("x"), &err), LW_EINVAL);
+    CHECK(strstr(err.message, "handler") != NULL);
+    assert_status(lw_outbox_sqlite_checkpoint(db, ctx, (lw_bytes){large, sizeof large}, &err),
+                  LW_EINVAL);
+    CHECK(strstr(err.message, "65537 bytes") != NULL);
+    assert_status(lw_outbox_sqlite_checkpoint(db, ctx, (lw_bytes){NULL, 1}, NULL), LW_EINVAL);
+    lw_ctx_close(ctx);
     sqlite3_close(db);
 }
 

@@ -5,6 +5,8 @@
  * row that no task can be made of (SQL from elsewhere is checked by the table, and here) is dropped
  * with a record in the log.
  *
+ * A position that a handler has saved in its own transaction is published, as if by the handler.
+ *
  * A completion by the handler's own transaction stays until its attempt is settled: it only sees to
  * it that this finishes the task. If the process dies before, the next open applies it.
  *
@@ -145,6 +147,19 @@ static int take_finish(const struct scan *scan, uint64_t id) {
     return rc;
 }
 
+static int take_checkpoint(const struct scan *scan, uint64_t id) {
+    struct lw__store *store = &scan->sqlite->index->store;
+    uint64_t token = (uint64_t)sqlite3_column_int64(scan->row, TOKEN);
+    struct lw__publication publication = {
+        .has_checkpoint = true,
+        .checkpoint = {sqlite3_column_blob(scan->row, BYTES),
+                       (size_t)sqlite3_column_bytes(scan->row, BYTES)}};
+    if (publication.checkpoint.size > LW_CHECKPOINT_MAX)
+        return LW_EINVAL;
+    int rc = lw__index_publish_by_id(store, id, token, &publication);
+    return rc == LW_ENOTFOUND ? LW_OK : rc; /* nobody needs it any more */
+}
+
 static int take_change(const struct scan *scan, uint64_t id, enum lw__change change) {
     int rc = lw__index_change(&scan->sqlite->index->store, scan->now, id, change);
     return rc == LW_ENOMEM ? rc : LW_OK; /* as an operator, who asks what became of it */
@@ -163,6 +178,8 @@ static int take_row(struct scan *scan) {
         return take_change(scan, id, LW__CHANGE_FORGET);
     if (strcmp(op, "finish") == 0)
         return take_finish(scan, id);
+    if (strcmp(op, "checkpoint") == 0)
+        return take_checkpoint(scan, id);
     return LW_EINVAL;
 }
 

@@ -32,7 +32,7 @@ struct columns {
     int key, state, priority, created, due, started, ended, attempts, crashes, snoozes, token;
     int payload, value, result, errors, errors_dropped, run_at, start_by, finish_by, key_scope;
     int key_until, after_ids, after_policy, scope, generation, is_unclean, is_reserved;
-    int done, total, text, partial;
+    int done, total, text, partial, checkpoint;
 };
 
 static const struct columns task_columns = {
@@ -67,6 +67,7 @@ static const struct columns task_columns = {
     .generation = 29,
     .is_unclean = 30,
     .is_reserved = 31,
+    .checkpoint = 33,
 };
 
 static const struct columns history_columns = {
@@ -101,6 +102,7 @@ static const struct columns history_columns = {
     .generation = 29,
     .is_unclean = 30,
     .is_reserved = 31,
+    .checkpoint = 32,
 };
 
 /* Of the outbox; what is not here is not asked for. */
@@ -229,11 +231,14 @@ struct lw__spec *lw__sqlite_outbox_spec(struct lw__sqlite *sqlite, sqlite3_stmt 
 static struct lw__output *load_output(const struct loader *l, bool *is_lost) {
     lw_bytes result = bytes_at(l, l->at->result), partial = bytes_at(l, l->at->partial);
     bool has_result = has(l, l->at->result), has_partial = has(l, l->at->partial);
-    if (!has_result && !has_partial && !has(l, l->at->done))
+    bool has_checkpoint = has(l, l->at->checkpoint);
+    if (!has_result && !has_partial && !has_checkpoint && !has(l, l->at->done))
         return NULL;
     struct lw__publication publication = {.has_progress = has(l, l->at->done),
                                           .has_partial = has_partial,
+                                          .has_checkpoint = has_checkpoint,
                                           .partial = partial,
+                                          .checkpoint = bytes_at(l, l->at->checkpoint),
                                           .text = text_at(l, l->at->text)};
     if (publication.has_progress) {
         publication.done = (uint64_t)sqlite3_column_int64(l->row, l->at->done);

@@ -13,6 +13,7 @@
 
 #define PUTTING "put a task into the outbox"
 #define FINISHING "complete the task"
+#define SAVING "save the position of the task"
 
 /* ---- checks ------------------------------------------------------------------------------- */
 
@@ -137,23 +138,39 @@ int lw_outbox_sqlite_put(sqlite3 *db, const lw_task *task, lw_id *id, lw_error *
     return run_statement(db, s, PUTTING, err);
 }
 
-int lw_outbox_sqlite_done(sqlite3 *db, lw_ctx *ctx, lw_error *err) {
+/* Something about the present attempt of a handler: its id and token, and perhaps bytes. */
+static int tell(sqlite3 *db, lw_ctx *ctx, const char *sql, const lw_bytes *bytes, const char *doing,
+                lw_error *err) {
     sqlite3_stmt *s = NULL;
     if (!ctx || !ctx->task || ctx->task->token == 0)
         return lw__error_set(err, LW_EINVAL, 0, "this is not the context of a handler");
-    int rc = prepare_statement(db, lw__sql_outbox_done, FINISHING, &s, err);
+    int rc = prepare_statement(db, sql, doing, &s, err);
     if (rc < 0)
         return rc;
     sqlite3_bind_int64(s, 1, (int64_t)ctx->task->id);
     sqlite3_bind_int64(s, 2, (int64_t)ctx->task->token);
-    rc = run_statement(db, s, FINISHING, err);
+    if (bytes)
+        sqlite3_bind_blob64(s, 3, bytes->size > 0 ? bytes->data : "", bytes->size, SQLITE_STATIC);
+    rc = run_statement(db, s, doing, err);
     if (rc == LW_OK && sqlite3_changes(db) == 0)
         return lw__error_set(err, LW_ELEASE, 0,
                              "this attempt of task %llu is not its present one, or the task is not "
                              "in this file",
                              ctx->task->id);
-    ctx->is_done_outside |= rc == LW_OK;
+    ctx->has_written_outside |= rc == LW_OK;
     return rc;
+}
+
+int lw_outbox_sqlite_done(sqlite3 *db, lw_ctx *ctx, lw_error *err) {
+    return tell(db, ctx, lw__sql_outbox_done, NULL, FINISHING, err);
+}
+
+int lw_outbox_sqlite_checkpoint(sqlite3 *db, lw_ctx *ctx, lw_bytes position, lw_error *err) {
+    if (position.size > LW_CHECKPOINT_MAX || (position.size > 0 && !position.data))
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "the position has %zu bytes, must be at most %d, and not NULL",
+                             position.size, LW_CHECKPOINT_MAX);
+    return tell(db, ctx, lw__sql_outbox_checkpoint, &position, SAVING, err);
 }
 
 int lw_outbox_sqlite_prepare(sqlite3 *db, lw_error *err) {

@@ -227,27 +227,37 @@ static void unclaim(struct lw__store *store, uint64_t now, struct lw__task *cons
     keep_up(store);
 }
 
-/* The handler may have committed that it is done: what the outbox says is taken in before its other
- * verdict counts. The turn that is under way may have looked too early; the next one has not. */
-static void look_outside(struct lw__store *store, const struct lw__settlement *settlements,
-                         size_t count) {
-    bool must_look = false;
-    for (size_t i = 0; i < count; i++)
-        must_look |= settlements[i].is_done_outside && settlements[i].verdict != LW__VERDICT_FINISH;
-    for (int turns = 0; must_look && turns < 2;)
+/* The handler may have committed that it is done, or a position: what the outbox says is taken in
+ * before its other verdict counts, or a newer position. The turn that is under way may have looked
+ * too early; the next one has not. */
+static void look_outside(struct lw__store *store) {
+    for (int turns = 0; turns < 2;)
         turns = wait_for_turn(store) >= 0 ? turns + 1 : 0;
+}
+
+static bool must_look(const struct lw__settlement *settlements, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (settlements[i].has_written_outside && settlements[i].verdict != LW__VERDICT_FINISH)
+            return true;
+    }
+    return false;
 }
 
 static void settle(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,
                    size_t count) {
-    look_outside(store, settlements, count);
+    if (must_look(settlements, count))
+        look_outside(store);
     lw__index_settle(store, now, settlements, count);
     keep_up(store);
 }
 
 static int publish(struct lw__store *store, struct lw__task *task, uint64_t token,
                    const struct lw__publication *publication) {
+    if (publication->has_checkpoint && publication->has_written_outside)
+        look_outside(store);
     int rc = lw__index_publish(store, task, token, publication);
+    if (rc == LW_OK && publication->has_checkpoint)
+        return wait_for_turn(store) >= 0 ? LW_OK : LW_EUNSURE;
     keep_up(store);
     return rc;
 }

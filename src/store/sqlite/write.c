@@ -188,8 +188,6 @@ static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_
     struct lw__task_view view;
     lw__task_view(task, &view);
     const struct lw__output *output = view.output;
-    const char *result =
-        output ? output->bytes + output->text_size + 1 + output->partial_size : NULL;
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     bind_text(s, 2, lw_state_name(view.state));
     bind_time(sqlite, s, 3, view.enqueued_at ? view.enqueued_at : view.created_at);
@@ -200,7 +198,7 @@ static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_
     sqlite3_bind_int64(s, 8, view.snoozes);
     bind_count(s, 9, view.token);
     if (output && output->has_result) /* of nothing, perhaps */
-        sqlite3_bind_blob64(s, 10, result, output->result_size, SQLITE_STATIC);
+        sqlite3_bind_blob64(s, 10, lw__output_result(output), output->result_size, SQLITE_STATIC);
     else
         sqlite3_bind_null(s, 10);
     bind_errors(sqlite, s, 11, view.errors);
@@ -244,7 +242,12 @@ static int write_publish(struct lw__sqlite *sqlite, const struct lw__task *task,
     sqlite3_bind_int64(s, 2, (int64_t)output->done);
     sqlite3_bind_int64(s, 3, (int64_t)output->total);
     bind_text(s, 4, output->bytes);
-    bind_blob(s, 5, output->bytes + output->text_size + 1, output->partial_size);
+    bind_blob(s, 5, lw__output_partial(output), output->partial_size);
+    if (output->has_checkpoint) /* of nothing, perhaps */
+        sqlite3_bind_blob64(s, 6, lw__output_checkpoint(output), output->checkpoint_size,
+                            SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, 6);
     return run(sqlite, LW__SQL_TASK_PUBLISH, err);
 }
 

@@ -1,5 +1,19 @@
--- At open, before anything is read: attempts that were completed in transactions of their own, and
--- whose process died before it could say so.
+-- At open, before anything is read: attempts that saved a position, or were completed, in transactions
+-- of their own, and whose process died before it could say so.
+UPDATE legwork_task SET checkpoint =
+    (SELECT CAST(o.bytes AS BLOB)
+     FROM legwork_outbox AS o
+     WHERE o.op = 'checkpoint' AND o.task_id = legwork_task.id
+       AND o.token >= ifnull(legwork_task.token, 0)
+       AND length(CAST(o.bytes AS BLOB)) <= 65536
+     ORDER BY o.seq DESC
+     LIMIT 1)
+WHERE id IN (SELECT o.task_id
+             FROM legwork_outbox AS o
+             JOIN legwork_task AS t ON t.id = o.task_id
+             WHERE o.op = 'checkpoint' AND o.token >= ifnull(t.token, 0)
+               AND length(CAST(o.bytes AS BLOB)) <= 65536);
+
 INSERT OR IGNORE INTO legwork_history
     (id, kind, queue, key, state, priority, created_ms, due_ms, started_ms, ended_ms, attempts,
      crashes, snoozes, token, payload, value, result, errors, errors_dropped, progress_done,
@@ -18,4 +32,4 @@ DELETE FROM legwork_task
 WHERE id IN (SELECT task_id FROM legwork_outbox WHERE op = 'finish')
   AND id IN (SELECT id FROM legwork_history);
 
-DELETE FROM legwork_outbox WHERE op = 'finish';
+DELETE FROM legwork_outbox WHERE op = 'finish' OR op = 'checkpoint';

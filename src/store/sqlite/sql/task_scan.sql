@@ -3,7 +3,7 @@ SELECT id, kind, queue, key, state, priority, created_ms, due_ms, started_ms, at
        snoozes, token, payload, value, errors, errors_dropped, progress_done,
        progress_total, progress_text, partial, run_at_ms, start_by_ms, finish_by_ms, key_scope,
        key_until_ms, after_ids, after_policy, scope, generation, is_unclean, is_reserved,
-       is_cancelling
+       is_cancelling, checkpoint
 FROM legwork_task
 WHERE id > ?1
 ORDER BY id;

@@ -1,1 +1,0 @@
-UPDATE legwork_task SET checkpoint = ?2 WHERE id = ?1;
