@@ -188,6 +188,26 @@ LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error
 LW_API int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t count, lw_id *ids,
                           lw_error *err);
 
+/* How a submit went, once it is known: LW_OK or LW_EXISTS with the id, as lw_submit returns them;
+ * or why it was not accepted after all: LW_EUNSURE, LW_ESYSTEM. */
+typedef void (*lw_submitted)(void *user, int status, lw_id id);
+
+/* Submits without waiting for the disk: `done` is called when the task is durable, or is not. In
+ * memory that is at once; the call is made all the same. It waits for room as lw_submit does, and
+ * what is under way takes room: a program that must never wait has LW_REFUSE, or gives
+ * .submit_timeout_ms = LW_ZERO. A client writes to the disk before this returns.
+ *
+ * `done` runs on a thread that the engine has for this alone, with no lock held, perhaps before
+ * this returns; a slow one delays others. The order of the calls is not promised. Handlers may be
+ * there first: the task can have ended by then. lw_stop and lw_close wait for the calls, so that
+ * each is made exactly once; those that a stop did not wait for are made before the engine is
+ * freed, and must not call it any more then. An engine without workers calls inside lw_test_run,
+ * lw_test_advance, lw_stop and lw_close.
+ * Returns LW_OK: `done` will be called. Negative, and it never is, as lw_submit; LW_ESYSTEM: there
+ * is no thread for it. Since: 0.3 */
+LW_API int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, void *user,
+                           lw_error *err);
+
 /* ---- look --------------------------------------------------------------------------------- */
 
 /* Fills a snapshot. No submitter or worker is held up, however often it is called.
@@ -323,8 +343,8 @@ LW_API int lw_wait_idle(lw_engine *engine, int64_t timeout_ms);
 
 /* Frees the engine; NULL is fine. One that nobody stopped is stopped first, as with LW_DROP and no
  * timeout. Arguments of tasks that did not end go to their on_drop. Snapshots stay as they are.
- * Returns LW_OK; LW_PENDING: a stop had timed out, handlers still run, and the last of them frees
- * the memory; LW_EFORKED. Since: 0.2 */
+ * Returns LW_OK; LW_PENDING: a stop had timed out, handlers or callbacks still run, and the last of
+ * them frees the memory; LW_EFORKED. Since: 0.2 */
 LW_API int lw_close(lw_engine *engine);
 
 LW_END_DECLS

@@ -95,6 +95,7 @@ static void init(lw_engine *engine) {
     lw__timer_init(&engine->alarms, lw__engine_now(engine));
     lw__random_seed(&engine->random, engine->set.seed);
     atomic_init(&engine->sleeps_until, LW__NEVER);
+    lw__answers_init(engine);
     atomic_init(&engine->holders, 1);
 }
 
@@ -235,6 +236,7 @@ void lw__engine_free(lw_engine *engine) {
         lw__free(&allocator, engine->all_hands, engine->hand_count * sizeof *engine->all_hands);
     if (engine->store)
         engine->store->ops->close(engine->store);
+    lw__answers_free(engine);
     lw__registry_free(engine);
     if (engine->kind_infos)
         lw__free(&allocator, engine->kind_infos, LW_KINDS_MAX * sizeof *engine->kind_infos);
@@ -263,6 +265,7 @@ int lw_close(lw_engine *engine) {
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
     int rc = lw_stop(engine, LW_DROP, lw__engine_stop_level(engine) == LW__RUNNING ? -1 : 0);
+    lw__answers_stop(engine, rc == LW_OK);
     lw__scheduler_stop(engine);
     engine->store->ops->restrain(engine->store, LW__STORE_NO_HOOK); /* it would look for the pool */
     lw_pool *pool = engine->pool;
@@ -270,6 +273,8 @@ int lw_close(lw_engine *engine) {
         lw_pool_stop(pool, LW_DRAIN, rc == LW_OK ? -1 : 0);
         rc = lw_pool_close(pool); /* handlers that still run are left behind */
     }
+    if (!lw__answers_are_told(engine))
+        rc = LW_PENDING; /* so are callbacks */
     lw__engine_release(engine);
     return rc;
 }

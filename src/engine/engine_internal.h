@@ -4,6 +4,7 @@
  *     registry.c   kinds and queues by name            stop.c       stop, wait_idle
  *     spec.c       a task as submitted, checked        wait.c       lw_wait, _get, _find, _list
  *     submit.c     accept; what to do when it is full  snapshot.c   copies for callers
+ *     answers.c    who submitted without waiting
  *     hand.c       who runs attempts: turns, batches   tell.c       callbacks and log, at the end
  *     attempt.c    one attempt, and what a handler     events.c     streams of state changes
  *                  can call                            explain.c    why a task does not run
@@ -23,7 +24,8 @@
  * stuck behind a slow one; then what was not begun goes back.
  *
  * Locks, in this order: a hand's mu; the store's mutex and a task's lock (store/index.h); hands_mu;
- * alarms_mu; events_mu; registry_mu. No callback of the program runs under any of them.
+ * alarms_mu; events_mu; registry_mu; the answers' mu, alone. No callback of the program runs under
+ * any of them.
  */
 #ifndef LW_ENGINE_ENGINE_INTERNAL_H
 #define LW_ENGINE_ENGINE_INTERNAL_H
@@ -35,6 +37,7 @@
 #include "engine/options.h"
 #include "pool/ctx.h"
 #include "store/index.h"
+#include "store/journal.h"
 #include "store/store.h"
 
 #define LW__HAND_BATCH 64
@@ -152,6 +155,26 @@ struct lw__hand {
     uint64_t seen_cursor; /* the scheduler's */
 };
 
+/* Somebody who submitted without waiting. */
+struct lw__answer {
+    struct lw__journal_wait wait; /* first */
+    lw_engine *engine;
+    lw_submitted done;
+    void *user;
+    struct lw__answer *next;
+};
+
+/* Who is to be told how its submit went: answers.c. */
+struct lw__answers {
+    struct lw__mutex mu;
+    struct lw__answer *first, **last; /* can be told; guarded by mu */
+    bool has_thread;                  /* guarded by mu */
+    pthread_t thread;                 /* likewise */
+    _Atomic uint32_t call;            /* what the thread sleeps on */
+    _Atomic uint32_t must_end;
+    _Atomic uint64_t count; /* under way, to be told, or being told */
+};
+
 struct lw_engine {
     /* fixed after open */
     struct lw__engine_settings set;
@@ -207,7 +230,9 @@ struct lw_engine {
     struct lw_events *streams; /* guarded by events_mu */
     bool has_events_ended;     /* likewise: a stream says so when all was read */
 
-    /* tokens, and whoever will close it: the last one frees it */
+    struct lw__answers answers;
+
+    /* tokens, answers, and whoever will close it: the last one frees it */
     _Atomic uint32_t holders;
 };
 
@@ -287,6 +312,29 @@ static inline void lw__submit_offer_room(lw_engine *engine) {
         lw__lot_wake_oldest(&engine->room);
     }
 }
+
+/* ---- answers.c ---------------------------------------------------------------------------- */
+
+void lw__answers_init(lw_engine *engine);
+
+/* One that is under way from now on, and will be given or dropped. NULL, with a sentence: LW_EFULL,
+ * LW_ENOMEM, LW_ESYSTEM. */
+struct lw__answer *lw__answer_open(lw_engine *engine, lw_submitted done, void *user, lw_error *err);
+void lw__answer_drop(struct lw__answer *answer);
+
+/* It is known how it went: the answer is told, and freed. Also the store's (wait.over). */
+void lw__answer_give(struct lw__journal_wait *wait);
+
+/* Calls those that can be told, on the calling thread; returns how many. */
+uint32_t lw__answers_tell(lw_engine *engine);
+
+static inline bool lw__answers_are_told(lw_engine *engine) {
+    return atomic_load(&engine->answers.count) == 0;
+}
+
+/* Ends the thread. must_wait: when it has told all; otherwise it does so by itself. */
+void lw__answers_stop(lw_engine *engine, bool must_wait);
+void lw__answers_free(lw_engine *engine); /* the store is closed: the last are told */
 
 /* ---- attention.c -------------------------------------------------------------------------- */
 

@@ -75,6 +75,8 @@ void lw__hand_tell_here(lw_engine *engine) {
     lw__hand_init(&hand, engine);
     lw__hand_enter(&hand);
     lw__tell(engine);
+    if (engine->set.workers == 0)
+        lw__answers_tell(engine);
     lw__hand_leave(&hand);
     lw__hand_free(&hand);
 }

@@ -57,7 +57,7 @@ static bool has_workers(lw_engine *engine) {
 
 static bool is_quiet(lw_engine *engine) {
     enum lw__stop_level level = lw__engine_stop_level(engine);
-    if (atomic_load(&engine->beginning) > 0)
+    if (atomic_load(&engine->beginning) > 0 || !lw__answers_are_told(engine))
         return false;
     return engine->store->ops->is_quiet(engine->store,
                                         level != LW__STOP_DROP && has_workers(engine));

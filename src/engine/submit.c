@@ -15,12 +15,16 @@ struct submission {
     lw_ctx *ctx;                  /* of the caller; NULL: none */
     int64_t timeout_ms;           /* of the task; 0: the queue's */
     struct lw__queue_info *queue; /* whose policy holds: that of the first */
+    struct lw__answer *answer;    /* who does not wait until it is durable; NULL: the caller does */
     lw_error *err;
 };
 
 static int put(struct submission *s, uint64_t now) {
     lw_engine *engine = s->engine;
-    int rc = engine->store->ops->put(engine->store, now, s->puts, s->count);
+    const struct lw__store_ops *ops = engine->store->ops;
+    int rc = s->answer && ops->put_and_call
+                 ? ops->put_and_call(engine->store, now, s->puts, &s->answer->wait)
+                 : ops->put(engine->store, now, s->puts, s->count);
     LW__POINT("submit: put, nobody called");
     if (rc >= 0)
         lw__engine_attend(engine);
@@ -282,6 +286,60 @@ int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) 
         lw__spec_free(engine, &one);
     if (id && rc >= 0)
         *id = one.id;
+    return rc;
+}
+
+/* ---- without waiting ---------------------------------------------------------------------- */
+
+/* A store that is done when it returns does not call. */
+static void give_at_once(struct lw__answer *answer, const struct lw__put *one) {
+    answer->wait.id = one->id;
+    answer->wait.put_status = one->status;
+    lw__answer_give(&answer->wait);
+}
+
+static int submit_async(lw_engine *engine, const lw_task *task, struct lw__answer *answer,
+                        lw_error *err) {
+    struct lw__put one;
+    uint64_t now = lw__engine_now(engine);
+    bool is_called = engine->store->ops->put_and_call != NULL;
+    int rc = lw__spec_make(engine, task, &now, &one, err);
+    if (rc < 0)
+        return rc;
+    struct submission s = {.engine = engine,
+                           .puts = &one,
+                           .count = 1,
+                           .ctx = task->ctx,
+                           .timeout_ms = task->submit_timeout_ms,
+                           .queue = lw__queue_of(engine, one.queue),
+                           .answer = answer,
+                           .err = err};
+    rc = submit(&s, now);
+    if (rc < 0 || one.status != LW_OK)
+        lw__spec_free(engine, &one);
+    if (rc >= 0 && !is_called)
+        give_at_once(answer, &one);
+    return rc < 0 ? rc : LW_OK;
+}
+
+int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, void *user,
+                    lw_error *err) {
+    lw_error own;
+    int rc = lw__engine_check(engine);
+    if (!err)
+        err = &own;
+    if (rc < 0)
+        return lw__error_set(err, rc, 0, "%s",
+                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+    if (!done)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "done is NULL: there is nobody to tell; lw_submit waits instead");
+    struct lw__answer *answer = lw__answer_open(engine, done, user, err);
+    if (!answer)
+        return err->status;
+    rc = submit_async(engine, task, answer, err);
+    if (rc < 0)
+        lw__answer_drop(answer);
     return rc;
 }
 

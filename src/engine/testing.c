@@ -27,6 +27,7 @@ static int run_due(lw_engine *engine) {
         uint32_t told;
         uint32_t ran = lw__hand_turn(&hand, &told);
         count += (int)ran;
+        told += lw__answers_tell(engine);
         if (ran + told == 0)
             break;
     }

@@ -267,6 +267,10 @@ void lw__journal_tell(struct lw__journal_batch *batch, int status) {
     for (struct lw__journal_wait *wait = batch->waits; wait; wait = next) {
         next = wait->next; /* its memory is gone once it is told */
         wait->status = status;
+        if (wait->over) {
+            wait->over(wait);
+            continue;
+        }
         atomic_store(&wait->is_over, 1);
         lw__futex_wake(&wait->is_over, 1);
     }

@@ -75,12 +75,17 @@ struct lw__journal_entry {
 #define LW__NOTE_VOID 0x40u /* its put is being taken back */
 #define LW__NOTE_DONE 0x40u /* its attempt was completed in a transaction of its own */
 
-/* Who waits until what it did is durable; on its stack. */
+/* Who waits until what it did is durable; on its stack, unless it wants to be called. */
 struct lw__journal_wait {
     uint64_t batch;           /* it is in this one */
     int status;               /* LW_OK, or why it is not durable */
     _Atomic uint32_t is_over; /* to be waited for */
     struct lw__journal_wait *next;
+    /* Instead of that: called on the store's thread with no lock held, and then the wait is its
+     * own. NULL: nobody is called */
+    void (*over)(struct lw__journal_wait *wait);
+    uint64_t id;    /* for `over`: what was put, */
+    int put_status; /* LW_OK or LW_EXISTS */
 };
 
 struct lw__journal_batch {

@@ -28,6 +28,7 @@
 #include <legwork/engine.h>
 
 struct lw__index;
+struct lw__journal_wait;
 
 /* ---- what the store is told at open ------------------------------------------------------- */
 
@@ -276,6 +277,11 @@ struct lw__store_ops {
      * dependency on a task that never was), LW_ELEASE (its scope has another generation); or
      * LW_ENOMEM. */
     int (*put)(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count);
+
+    /* The same for one task, without waiting until it is durable: wait->over is called then, with
+     * what was put. Unless it is LW_OK nobody is called. NULL: it is durable when `put` returns. */
+    int (*put_and_call)(struct lw__store *store, uint64_t now, struct lw__put *put,
+                        struct lw__journal_wait *wait);
 
     /* The same for one task with a kind, queue and priority and nothing else, in one quick step. */
     int (*put_plain)(struct lw__store *store, uint64_t now, const struct lw__put *put,

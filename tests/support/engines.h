@@ -9,6 +9,20 @@
 /* OPEN_ENGINE(.workers = LW_ZERO, .clock = clock): one that is open and not started yet. */
 #define OPEN_ENGINE(...) open_engine(LW_ENGINE_OPTIONS(__VA_ARGS__))
 lw_engine *open_engine(const lw_engine_options *options);
+
+/* ENGINE_TEST(a_sentence_about_what_holds) { lw_engine *engine = OPEN_ON(url, .workers = 1); … }
+ * runs on every store that this build has, each time in an empty folder. */
+#define ENGINE_TEST(name)                   \
+    static void name##_on(const char *url); \
+    TEST(name) {                            \
+        each_engine_url(name##_on);         \
+    }                                       \
+    static void name##_on(const char *url)
+void each_engine_url(void (*body)(const char *url));
+
+#define OPEN_ON(url, ...) open_on(url, LW_ENGINE_OPTIONS(__VA_ARGS__))
+lw_engine *open_on(const char *url, const lw_engine_options *options);
+bool is_durable_url(const char *url);
 void close_engine(lw_engine *engine); /* LW_OK and nothing less */
 
 void handle(lw_engine *engine, const char *kind, lw_handler run, const lw_handler_options *options);

@@ -105,7 +105,7 @@ static int open_sqlite(struct lw__store **store, const char *path,
 static int put_and_wait(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count) {
     struct lw__sqlite *sqlite = sqlite_of(store);
     struct lw__index *index = store->index;
-    struct lw__journal_wait wait;
+    struct lw__journal_wait wait = {.over = NULL};
     lw__brief_lock(&index->mu);
     int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
                                                   : lw__index_put_locked(index, now, puts, count);
@@ -126,6 +126,25 @@ static int put_and_wait(struct lw__store *store, uint64_t now, struct lw__put *p
     return status;
 }
 
+/* Whoever is called owns the wait from the moment that the mutex is released. */
+static int put_and_call(struct lw__store *store, uint64_t now, struct lw__put *put,
+                        struct lw__journal_wait *wait) {
+    struct lw__pump *pump = &sqlite_of(store)->pump;
+    struct lw__index *index = store->index;
+    lw__brief_lock(&index->mu);
+    int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
+                                                  : lw__index_put_locked(index, now, put, 1);
+    if (rc >= 0) {
+        wait->id = put->id;
+        wait->put_status = put->status;
+        lw__journal_await_locked(index->journal, wait);
+    }
+    lw__brief_unlock(&index->mu);
+    if (rc >= 0 && pump->is_synchronous)
+        lw__pump_run(pump);
+    return rc;
+}
+
 static int put_plain(struct lw__store *store, uint64_t now, const struct lw__put *put,
                      uint64_t *id) {
     struct lw__put one = *put;
@@ -140,7 +159,7 @@ static int put_plain(struct lw__store *store, uint64_t now, const struct lw__put
 
 /* Until all that was noted so far is durable: an answer must not outrun the file. */
 static int wait_for_turn(struct lw__store *store) {
-    struct lw__journal_wait wait;
+    struct lw__journal_wait wait = {.over = NULL};
     lw__brief_lock(&store->index->mu);
     lw__journal_await_locked(store->index->journal, &wait);
     lw__brief_unlock(&store->index->mu);
@@ -317,6 +336,7 @@ const struct lw__store_ops lw__sqlite_ops = {
     .set_queue = lw__index_set_queue,
     .pause = lw__index_pause,
     .put = put_and_wait,
+    .put_and_call = put_and_call,
     .put_plain = put_plain,
     .claim = claim,
     .begin = lw__index_begin,
