@@ -423,7 +423,7 @@ static void *push_until_closed(void *arg) {
 
 /* What the tail says when the bar falls is final, and all of it can be taken. */
 TEST(nothing_slips_in_behind_a_bar) {
-    for (int round = 0; round < test_scale(300, 20000); round++) {
+    for (int round = 0; round < test_scale(300, 5000); round++) {
         struct closing c = {.pushed = 0};
         pthread_t threads[2];
         struct lw__ring_item items[8];
