@@ -1,0 +1,36 @@
+/* Comparing slices, and showing them in sentences. */
+#include "server/slice.h"
+
+#include <stdio.h>
+
+bool lw__slice_is(struct lw__slice slice, const char *text) {
+    return slice.size == strlen(text)
+           && (slice.size == 0 || memcmp(slice.data, text, slice.size) == 0);
+}
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool lw__slice_is_caseless(struct lw__slice slice, const char *text) {
+    if (slice.size != strlen(text))
+        return false;
+    for (size_t i = 0; i < slice.size; i++)
+        if (lower(slice.data[i]) != lower(text[i]))
+            return false;
+    return true;
+}
+
+struct lw__shown lw__slice_show(struct lw__slice slice) {
+    struct lw__shown shown = {{0}};
+    size_t at = 0, end = slice.size < LW__SHOWN_MAX ? slice.size : LW__SHOWN_MAX;
+    for (size_t i = 0; i < end; i++) {
+        unsigned char byte = (unsigned char)slice.data[i];
+        bool is_plain = byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
+        at += (size_t)snprintf(shown.text + at, sizeof shown.text - at, is_plain ? "%c" : "\\x%02x",
+                               byte);
+    }
+    if (end < slice.size)
+        snprintf(shown.text + at, sizeof shown.text - at, "...");
+    return shown;
+}
