@@ -23,14 +23,14 @@ bool lw__slice_is_caseless(struct lw__slice slice, const char *text) {
 
 struct lw__shown lw__slice_show(struct lw__slice slice) {
     struct lw__shown shown = {{0}};
-    size_t at = 0, end = slice.size < LW__SHOWN_MAX ? slice.size : LW__SHOWN_MAX;
-    for (size_t i = 0; i < end; i++) {
+    size_t at = 0, i = 0;
+    for (; i < slice.size && i < LW__SHOWN_MAX; i++) {
         unsigned char byte = (unsigned char)slice.data[i];
         bool is_plain = byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
         at += (size_t)snprintf(shown.text + at, sizeof shown.text - at, is_plain ? "%c" : "\\x%02x",
                                byte);
     }
-    if (end < slice.size)
+    if (i < slice.size)
         snprintf(shown.text + at, sizeof shown.text - at, "...");
     return shown;
 }
