@@ -211,8 +211,9 @@ LW_API int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted 
 /* ---- look --------------------------------------------------------------------------------- */
 
 /* Fills a snapshot. No submitter or worker is held up, however often it is called.
- * Returns LW_OK; LW_ENOTFOUND: there never was such a task, or it has left; LW_ENOMEM; both leave
- * the snapshot empty; LW_EINVAL; LW_EFORKED. Since: 0.2 */
+ * Returns LW_OK; LW_ENOTFOUND: there never was such a task, or it has left; LW_ENOMEM; LW_EBUSY,
+ * LW_ECORRUPT, LW_ESYSTEM: its payload is in the file of a store, and cannot be read now; all of
+ * these leave the snapshot empty; LW_EINVAL; LW_EFORKED. Since: 0.2 */
 LW_API int lw_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot);
 
 /* The same by kind and key; of several the youngest. Since: 0.2 */
@@ -240,7 +241,8 @@ typedef struct lw_filter {
 
 /* Calls `each` for the tasks that match, by rising id, until it returns false. Each snapshot is
  * consistent and lives as long as the call; tasks come and go in the meantime.
- * Returns how many were shown; LW_EINVAL; LW_ENOMEM; LW_EFORKED. Since: 0.2 */
+ * Returns how many were shown; LW_EINVAL; LW_ENOMEM, LW_EBUSY, LW_ECORRUPT, LW_ESYSTEM as lw_get;
+ * LW_EFORKED. Since: 0.2 */
 LW_API int lw_list(lw_engine *engine, const lw_filter *filter,
                    bool (*each)(void *user, const lw_snapshot *task), void *user);
 

@@ -54,7 +54,7 @@ void lw__attempt_forget(struct lw__hand *hand) {
 }
 
 static void show_task(struct lw__hand *hand, const struct lw__task *task) {
-    const struct lw__spec *spec = task->spec;
+    const struct lw__spec *spec = lw__task_spec(task);
     lw_task *shown = &hand->shown;
     if (spec || shown->payload.size || shown->key || shown->run)
         memset(shown, 0, sizeof *shown);
@@ -159,7 +159,7 @@ lw_outcome lw__attempt_run(struct lw__hand *hand, struct lw__task *task) {
         lw__attempt_close(hand);
         return lw_retry(&hand->ctx, "there was no memory for its checkpoint");
     }
-    lw_handler run = task->spec && task->spec->run ? task->spec->run : hand->kind->run;
+    lw_handler run = hand->shown.run ? hand->shown.run : hand->kind->run;
     if (!is_ordered_to_fail(hand, &outcome))
         outcome =
             run ? run(&hand->ctx, &hand->shown) : lw_fail(&hand->ctx, "its kind has no handler");

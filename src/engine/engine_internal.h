@@ -438,8 +438,12 @@ bool lw__tell_is_wanted(const lw_engine *engine);
 /* ---- snapshot.c --------------------------------------------------------------------------- */
 
 /* Fills a snapshot from a task, inside a grace section. LW_OK; LW_ENOMEM: it has what needs no
- * memory, with names that live as long as the engine. */
-int lw__snapshot_fill(lw_engine *engine, const struct lw__task *task, lw_snapshot *snapshot);
+ * memory, with names that live as long as the engine. *must_read: its payload is in the file of the
+ * store only; there is room for it, and the second fills that, outside of the section: LW_OK, or
+ * what the store says (store.h, read), and it has no payload. */
+int lw__snapshot_fill(lw_engine *engine, const struct lw__task *task, lw_snapshot *snapshot,
+                      bool *must_read);
+int lw__snapshot_read(lw_engine *engine, lw_snapshot *snapshot);
 
 /* Wall time of a moment on the engine's clock; 0 for 0. */
 int64_t lw__engine_wall_ms(const lw_engine *engine, uint64_t at);

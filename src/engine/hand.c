@@ -18,6 +18,8 @@
 
 #include <pthread.h>
 
+_Static_assert(LW__HAND_BATCH <= LW__CLAIM_MAX, "a claim takes a whole batch");
+
 #define STREAK_GAP_NS 10000000 /* after a longer pause a hand does not hurry at once */
 #define PREFETCH 4          /* tasks ahead; each is two cache lines that another core has written */
 #define SAMPLE_BATCHES 8    /* of a hurrying hand; one in so many is measured */

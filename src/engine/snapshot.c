@@ -68,8 +68,9 @@ static size_t measure(const struct lw__task_view *view, const lw_snapshot *bare)
     size_t size = strlen(bare->kind) + 1 + strlen(bare->queue) + 1;
     if (view->errors)
         size += measure_errors(view->errors);
+    size += measure_bytes(view->payload_size);
     if (view->spec)
-        size += measure_bytes(view->spec->payload_size) + view->spec->key_size + 1;
+        size += view->spec->key_size + 1;
     if (view->output)
         size += measure_bytes(view->output->partial_size) + measure_bytes(view->output->result_size)
                 + measure_bytes(view->output->checkpoint_size) + view->output->text_size + 1;
@@ -131,6 +132,16 @@ static void write_spec(struct pen *pen, const struct lw__spec *spec, lw_snapshot
         snapshot->key = write_text(pen, lw__spec_key(spec), spec->key_size);
 }
 
+/* For a payload that is in the file only. */
+static void leave_room(struct pen *pen, size_t size, lw_snapshot *snapshot) {
+    if (size == 0)
+        return;
+    pen->used = round_up(pen->used);
+    snapshot->payload = (lw_bytes){pen->block + pen->used, size};
+    pen->block[pen->used + size] = 0;
+    pen->used += size + 1;
+}
+
 static void write_output(struct pen *pen, const struct lw__output *output, lw_snapshot *snapshot) {
     snapshot->partial = write_bytes(pen, lw__output_partial(output), output->partial_size,
                                     output->partial_size > 0);
@@ -148,6 +159,8 @@ static void write_all(const lw_engine *engine, const struct lw__task_view *view,
         write_errors(engine, &pen, view->errors, snapshot);
     if (view->spec)
         write_spec(&pen, view->spec, snapshot);
+    else
+        leave_room(&pen, view->payload_size, snapshot);
     if (view->output)
         write_output(&pen, view->output, snapshot);
     snapshot->kind = write_text(&pen, snapshot->kind, strlen(snapshot->kind));
@@ -192,12 +205,22 @@ static void fill_bare(const lw_engine *engine, const struct lw__task_view *view,
         snapshot->due_ms = lw__engine_wall_ms(engine, view->due_at);
 }
 
-int lw__snapshot_fill(lw_engine *engine, const struct lw__task *task, lw_snapshot *snapshot) {
+int lw__snapshot_fill(lw_engine *engine, const struct lw__task *task, lw_snapshot *snapshot,
+                      bool *must_read) {
     struct lw__task_view view;
     lw__task_view(task, &view);
+    *must_read = !view.spec && view.payload_size > 0;
     fill_bare(engine, &view, snapshot);
     int rc = reserve(snapshot, &engine->set.allocator, measure(&view, snapshot));
     if (rc == LW_OK)
         write_all(engine, &view, snapshot);
+    return rc;
+}
+
+int lw__snapshot_read(lw_engine *engine, lw_snapshot *snapshot) {
+    void *payload = (void *)snapshot->payload.data; /* in the snapshot's own block */
+    int rc = engine->store->ops->read(engine->store, snapshot->id, payload, snapshot->payload.size);
+    if (rc < 0)
+        snapshot->payload = (lw_bytes){NULL, 0};
     return rc;
 }

@@ -36,7 +36,7 @@ static void log_end(struct telling *t) {
 }
 
 static void tell_submitter(struct telling *t) {
-    const struct lw__spec *spec = t->task->spec;
+    const struct lw__spec *spec = lw__task_spec(t->task);
     if (spec && spec->on_end)
         spec->on_end(spec->user, &t->snapshot);
 }
@@ -51,7 +51,7 @@ static void tell_program(struct telling *t) {
 
 /* After on_end, whose `user` may be freed together with the argument. */
 static void drop_argument(struct telling *t) {
-    const struct lw__spec *spec = t->task->spec;
+    const struct lw__spec *spec = lw__task_spec(t->task);
     if (spec && spec->on_drop && !(lw__task_flags(t->task) & LW__TASK_SPENT))
         spec->on_drop(spec->arg);
 }
@@ -74,12 +74,16 @@ static void go_on(void *arg) {
         steps[t->step++](t);
 }
 
-/* Without memory for a copy it is told with what needs none. */
+/* Without memory for a copy it is told with what needs none; and without its payload, if that is in
+ * a file that cannot be read. */
 static void tell_one(lw_engine *engine, struct lw__task *task) {
     struct telling t = {.engine = engine, .task = task, .snapshot = LW_SNAPSHOT_INIT};
     uint32_t ticket = lw__grace_enter(&engine->index->grace);
-    lw__snapshot_fill(engine, task, &t.snapshot);
+    bool must_read = false;
+    int rc = lw__snapshot_fill(engine, task, &t.snapshot, &must_read);
     lw__grace_leave(&engine->index->grace, ticket);
+    if (rc == LW_OK && must_read)
+        lw__snapshot_read(engine, &t.snapshot);
     LW__POINT("tell: taken, not told");
     pthread_cleanup_push(go_on, &t);
     go_on(&t);

@@ -18,16 +18,17 @@ static bool is_there(const struct lw__task *task) {
 /* Copies a task; if nobody wants a copy it just says how it is. */
 static int look(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state *state) {
     struct lw__index *index = engine->index;
+    bool must_read = false;
     int rc = LW_ENOTFOUND;
     uint32_t ticket = lw__grace_enter(&index->grace);
     const struct lw__task *task = lw__ids_find(&index->ids, id);
     if (is_there(task)) {
         LW__POINT("look: found, not copied");
-        rc = snapshot ? lw__snapshot_fill(engine, task, snapshot) : LW_OK;
+        rc = snapshot ? lw__snapshot_fill(engine, task, snapshot, &must_read) : LW_OK;
         *state = snapshot ? snapshot->state : lw__task_state(task);
     }
     lw__grace_leave(&index->grace, ticket);
-    return rc;
+    return rc == LW_OK && must_read ? lw__snapshot_read(engine, snapshot) : rc;
 }
 
 /* A snapshot that could not be filled is empty, so that nobody takes an old one for the new one. */
@@ -170,7 +171,7 @@ static bool suits(const struct wanted *wanted, const struct lw__task *task) {
     return is_there(task) && suits_state(wanted, lw__task_state(task))
            && (!wanted->kind || task->kind == wanted->kind->number)
            && (!wanted->queue || task->queue == wanted->queue->number)
-           && suits_key(wanted, task->spec);
+           && suits_key(wanted, lw__task_spec(task));
 }
 
 /* Looks at the first task above *after. LW_OK: the snapshot shows it; LW_PENDING: it does not
@@ -178,16 +179,20 @@ static bool suits(const struct wanted *wanted, const struct lw__task *task) {
 static int look_at_next(lw_engine *engine, const struct wanted *wanted, lw_id *after,
                         lw_snapshot *snapshot) {
     struct lw__index *index = engine->index;
+    bool must_read = false;
     int rc = LW_ENOTFOUND;
     uint32_t ticket = lw__grace_enter(&index->grace);
     const struct lw__task *task = lw__ids_find_from(&index->ids, *after + 1);
     if (task) {
         *after = task->id;
-        rc = suits(wanted, task) ? lw__snapshot_fill(engine, task, snapshot) : LW_PENDING;
+        rc = suits(wanted, task) ? lw__snapshot_fill(engine, task, snapshot, &must_read)
+                                 : LW_PENDING;
     }
     lw__grace_leave(&index->grace, ticket);
     if (rc == LW_OK && !suits_state(wanted, snapshot->state))
         rc = LW_PENDING; /* it has changed between the two looks */
+    if (rc == LW_OK && must_read && (rc = lw__snapshot_read(engine, snapshot)) == LW_ENOTFOUND)
+        rc = LW_PENDING; /* it has left since */
     return rc;
 }
 
@@ -207,7 +212,7 @@ static int list(lw_engine *engine, const struct wanted *wanted, lw_id after, siz
         }
     }
     lw_snapshot_clear(&snapshot);
-    return rc == LW_ENOMEM ? rc : (int)shown;
+    return rc < 0 && rc != LW_ENOTFOUND ? rc : (int)shown;
 }
 
 int lw_list(lw_engine *engine, const lw_filter *filter,

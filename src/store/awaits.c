@@ -113,13 +113,13 @@ static bool depend_on(struct lw__index *index, struct lw__task *task, struct lw_
     dependency->task = task;
     add_dependency(index, dependency);
     index->dependency_count++;
-    task->spec->after_left++;
+    lw__task_spec(task)->after_left++;
     lw__task_flag(on, LW__TASK_AWAITED, 0);
     return true;
 }
 
 bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     spec->after_left = 0;
     spec->is_doomed = false;
     for (uint32_t i = 0; i < spec->after_count; i++) {
@@ -148,7 +148,7 @@ static void drop_dependency(struct lw__index *index, struct lw__dependency **lin
 }
 
 void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     for (uint32_t i = 0; spec && spec->after_left > 0 && i < spec->after_count; i++) {
         struct lw__dependency **link = &index->dependencies[bucket_of(index, spec->after[i])];
         while (*link) {
@@ -165,7 +165,7 @@ void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task) {
 /* One of those it waited for has ended. */
 static void step_forward(struct lw__index *index, struct lw__task *task, bool is_finished,
                          uint64_t now) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     spec->after_left--;
     if (!is_finished && spec->after_policy == LW_AFTER_ABORT) {
         lw__index_abort_locked(index, task, now, "a task that it waited for did not finish");
@@ -199,7 +199,8 @@ void lw__index_release_locked(struct lw__index *index, struct lw__task *task, ui
 }
 
 void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
-    bool has_waited = task->spec && task->spec->after_count > 0;
+    const struct lw__spec *spec = lw__task_spec(task);
+    bool has_waited = spec && spec->after_count > 0;
     release(index, task, now, !has_waited || !(index->restraints & LW__STORE_NO_DELAY));
 }
 

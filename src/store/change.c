@@ -32,13 +32,16 @@ static bool has_been_told(const struct lw__task *task) {
 
 /* A failed or aborted task gets a new budget, its room and its key again. */
 static int revive(struct lw__index *index, struct lw__task *task, uint64_t now) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     bool has_key = spec && spec->key_size > 0;
     if (!has_been_told(task))
         return LW_PENDING;
     if (spec && spec->run)
         return LW_EINVAL; /* its argument was handed back */
-    struct lw__put put = {.kind = task->kind, .queue = task->queue, .spec = spec};
+    struct lw__put put = {.kind = task->kind,
+                          .queue = task->queue,
+                          .spec = spec,
+                          .payload_size = lw__task_payload_size(task)};
     struct lw__task *holder = has_key ? lw__index_key_holder_locked(index, &put, now) : NULL;
     if (holder && holder != task)
         return LW_EXISTS;

@@ -15,10 +15,11 @@ static void count_end(struct lw__index *index, const struct lw__task *task) {
 
 static bool must_be_told(const struct lw__index *index, const struct lw__task *task) {
     lw_state state = lw__task_state(task);
+    const struct lw__spec *spec = lw__task_spec(task);
     return lw__task_flags(task) & LW__TASK_TOLD
            || (state == LW_FAILED && index->options.tells_failed)
            || (state == LW_ABORTED && index->options.tells_aborted)
-           || (task->spec && task->spec->on_drop && !(lw__task_flags(task) & LW__TASK_SPENT));
+           || (spec && spec->on_drop && !(lw__task_flags(task) & LW__TASK_SPENT));
 }
 
 /* Until it was told it can be neither forgotten nor retried. */
@@ -35,6 +36,8 @@ static void tell_or_retain(struct lw__index *index, struct lw__task *task, uint6
         index->telling_count++;
         index->hooks.wake(index->hooks.user);
     } else {
+        if (index->journal)
+            lw__lean_shed_locked(index, task);
         lw__retain_locked(index, task, now);
     }
 }
@@ -68,7 +71,7 @@ void lw__index_end_durable_locked(struct lw__index *index, struct lw__task *task
     count_end(index, task);
     lw__index_count_out_locked(index, task);
     if (flags & LW__TASK_LIMITED)
-        lw__timer_cancel(&index->alarms, &task->spec->limit.timer);
+        lw__timer_cancel(&index->alarms, &lw__task_spec(task)->limit.timer);
     if (flags & LW__TASK_WAITED)
         lw__index_wake_awaits_locked(index, task->id);
     task->link.next = task->link.previous = NULL;
@@ -84,7 +87,7 @@ void lw__index_detach_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__kind *kind = lw__index_kind_of(index, task);
     switch (lw__task_state(task)) {
     case LW_CREATED:
-        if (task->spec) /* others wait for the disk only */
+        if (lw__task_spec(task)) /* others wait for the disk only */
             lw__index_undepend_locked(index, task);
         kind->created--;
         index->created_count--;
@@ -100,7 +103,7 @@ void lw__index_detach_locked(struct lw__index *index, struct lw__task *task) {
     default: break;
     }
     if (lw__task_flags(task) & LW__TASK_LIMITED)
-        lw__timer_cancel(&index->alarms, &task->spec->limit.timer);
+        lw__timer_cancel(&index->alarms, &lw__task_spec(task)->limit.timer);
 }
 
 /* Nobody runs it, and nobody is about to. */
@@ -168,7 +171,7 @@ void lw__index_leave_locked(struct lw__index *index, struct lw__task *task) {
 }
 
 void lw__index_remove_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     struct lw__errors *errors = lw__see(&task->errors);
     struct lw__output *output = lw__see(&task->output);
     if (index->journal)
@@ -178,6 +181,8 @@ void lw__index_remove_locked(struct lw__index *index, struct lw__task *task) {
     lw__ids_remove(&index->ids, task->id);
     if (spec && spec->member)
         lw__index_retire_block_locked(index, spec->member, sizeof *spec->member);
+    if (spec && index->journal)
+        lw__lean_count_out_locked(index, spec);
     if (spec)
         lw__index_retire_block_locked(index, spec, spec->size);
     if (errors)
@@ -204,6 +209,8 @@ void lw__index_told(struct lw__store *store, uint64_t now, struct lw__task *task
     lw__brief_lock(&index->mu);
     index->telling_count--;
     set_telling(task, false);
+    if (index->journal)
+        lw__lean_shed_locked(index, task);
     lw__retain_locked(index, task, now);
     lw__brief_unlock(&index->mu);
 }

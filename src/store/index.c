@@ -71,8 +71,9 @@ void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t 
 
 static bool is_same_key(const struct lw__task *task, uint32_t kind, const char *key,
                         size_t key_size) {
-    return task->kind == kind && task->spec->key_size == key_size
-           && memcmp(lw__spec_key(task->spec), key, key_size) == 0;
+    const struct lw__spec *spec = lw__task_spec(task);
+    return task->kind == kind && spec->key_size == key_size
+           && memcmp(lw__spec_key(spec), key, key_size) == 0;
 }
 
 int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
@@ -87,6 +88,8 @@ int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
     index->allocator = *options->allocator;
     index->options = *options;
     index->options.allocator = &index->allocator;
+    if (index->options.resident_limit == 0)
+        index->options.resident_limit = LW__RESIDENT_MAX;
     index->hooks = options->hooks;
     lw__grace_init(&index->grace, &index->allocator, free_retired, index);
     lw__ids_init(&index->ids, &index->allocator, &index->grace);
@@ -110,7 +113,7 @@ int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
 
 /* At the end, when nobody else looks: hands back what was not run, and frees. */
 static void free_task(struct lw__index *index, struct lw__task *task) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     if (spec && spec->on_drop && !lw_state_is_terminal(lw__task_state(task)))
         spec->on_drop(spec->arg);
     if (spec && spec->member)

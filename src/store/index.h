@@ -10,6 +10,7 @@
  *     change.c    cancel, retry, forget                 sweep.c          what is due
  *     figures.c   counters, copied                      look.c           what a task waits for
  *     scope.c, scopes.c   what tasks of one resource have in common
+ *     lean.c      what need not be in memory, because a file has it
  *
  * Locks: `mu`, then a task's lock (task.h), then nothing. Hooks `wake`, `hasten` and `cancel` run
  * under mu, `moved` under the task's lock.
@@ -28,6 +29,7 @@
 #include "store/ids.h"
 #include "store/journal.h"
 #include "store/keys.h"
+#include "store/lean.h"
 #include "store/order.h"
 #include "store/scope.h"
 #include "store/store.h"
@@ -109,6 +111,7 @@ struct lw__index {
     /* guarded by mu */
     uint64_t last_id, last_token;
     uint64_t unfinished, bytes, reserve_used;
+    uint64_t resident; /* bytes of specs that a file has, too */
     uint64_t claimed;
     uint64_t last_due; /* of what was enqueued at its submit: such due times never go back */
     struct lw__slab tasks;
@@ -246,6 +249,8 @@ struct lw__restored {
     bool is_reserved;
     uint64_t scope, generation; /* 0: none; else there is a spec, and the scope was restored */
     bool is_unclean;
+    bool is_lean; /* has a spec, that stays in the file; then this is its */
+    uint32_t payload_size;
     struct lw__spec *spec;
     struct lw__errors *errors;
     struct lw__output *output;

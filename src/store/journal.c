@@ -76,7 +76,7 @@ static void lose(struct lw__journal *journal, enum lw__journal_op op, struct lw_
 }
 
 void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struct lw__task *task) {
-    const struct lw__spec *spec = task->spec;
+    const struct lw__spec *spec = lw__task_spec(task);
     struct lw__journal_entry entry = {.op = op, .id = task->id};
     uint8_t mark = op == LW__JOURNAL_CHANGE    ? LW__NOTE_CHANGE
                    : op == LW__JOURNAL_PUBLISH ? LW__NOTE_PUBLISH
@@ -191,6 +191,7 @@ static void let_run(struct lw__index *index, struct lw__task *task, uint64_t now
     if (lw_state_is_terminal(lw__task_state(task)))
         return;
     set_unsaved(task, false);
+    lw__lean_relieve_locked(index, task);
     if (lw__task_state(task) == LW_CREATED && !lw__index_must_wait(task))
         lw__index_release_put_locked(index, task, now);
 }

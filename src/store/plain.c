@@ -55,8 +55,8 @@ int lw__index_put_plain(struct lw__store *store, uint64_t now, const struct lw__
 /* ---- account ------------------------------------------------------------------------------ */
 
 static bool is_plain(const struct lw__index *index, const struct lw__task *task) {
-    return lw__task_state(task) == LW_FINISHED && !task->spec && lw__task_flags(task) == 0
-           && !index->journal;
+    return lw__task_state(task) == LW_FINISHED && lw__see(&task->body) == 0
+           && lw__task_flags(task) == 0 && !index->journal;
 }
 
 void lw__index_account_locked(struct lw__index *index, uint64_t now, struct lw__task *const *tasks,

@@ -58,10 +58,10 @@ struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const stru
         lw__keys_find(&index->keys, put->kind, lw__spec_key(put->spec), put->spec->key_size);
     if (!holder || !lw_state_is_terminal(lw__task_state(holder)))
         return holder;
-    if (holder->spec->key_scope == LW_KEY_RETAINED)
+    const struct lw__spec *spec = lw__task_spec(holder);
+    if (spec->key_scope == LW_KEY_RETAINED)
         return holder;
-    return holder->spec->key_scope == LW_KEY_WINDOW && holder->spec->key_until > now ? holder
-                                                                                     : NULL;
+    return spec->key_scope == LW_KEY_WINDOW && spec->key_until > now ? holder : NULL;
 }
 
 static bool has_room(const struct lw__index *index, const struct lw__queue *queue, uint64_t tasks,
@@ -74,7 +74,7 @@ static bool has_room(const struct lw__index *index, const struct lw__queue *queu
 }
 
 static uint64_t put_bytes(const struct lw__put *put) {
-    return put->spec ? put->spec->payload_size : 0;
+    return put->spec ? put->spec->payload_size : put->payload_size;
 }
 
 /* Dependencies must be on tasks that were there once. */
@@ -150,8 +150,7 @@ static void count_out(struct lw__index *index, struct lw__put *put) {
 
 void lw__index_count_restored_locked(struct lw__index *index, const struct lw__task *task) {
     count(index, lw__index_kind_of(index, task), lw__index_queue_of(index, task),
-          task->spec ? task->spec->payload_size : 0,
-          (lw__task_flags(task) & LW__TASK_RESERVED) != 0, 1);
+          lw__task_payload_size(task), (lw__task_flags(task) & LW__TASK_RESERVED) != 0, 1);
 }
 
 int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put) {
@@ -163,7 +162,7 @@ int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put) {
 
 void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *task) {
     count(index, lw__index_kind_of(index, task), lw__index_queue_of(index, task),
-          task->spec ? task->spec->payload_size : 0, lw__task_flags(task) & LW__TASK_RESERVED, -1);
+          lw__task_payload_size(task), lw__task_flags(task) & LW__TASK_RESERVED, -1);
 }
 
 /* ---- one task ----------------------------------------------------------------------------- */
@@ -187,7 +186,7 @@ static struct lw__task *make_task(struct lw__index *index, const struct lw__put 
     task->priority = put->priority;
     task->kind = put->kind;
     task->queue = put->queue;
-    task->spec = put->spec;
+    lw__task_set_spec(task, put->spec);
     atomic_store_explicit(&task->flags, (uint16_t)flags_of(put), memory_order_relaxed);
     return task;
 }
@@ -201,7 +200,7 @@ static uint64_t due_of(struct lw__index *index, const struct lw__put *put, uint6
 }
 
 void lw__index_set_limit_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     uint64_t first = spec->start_by < spec->finish_by ? spec->start_by : spec->finish_by;
     spec->task = task;
     spec->limit.type = LW__ALARM_LIMIT;
@@ -211,7 +210,7 @@ void lw__index_set_limit_locked(struct lw__index *index, struct lw__task *task) 
 
 /* Whether another task or a fence keeps it from running. */
 bool lw__index_must_wait(const struct lw__task *task) {
-    const struct lw__spec *spec = task->spec;
+    const struct lw__spec *spec = lw__task_spec(task);
     return lw__task_flags(task) & LW__TASK_UNSAVED
            || (spec
                && (spec->after_left > 0 || spec->is_doomed
@@ -254,9 +253,11 @@ static bool place_task(struct lw__index *index, struct lw__task *task, struct lw
 /* Undoes accept_one. Readers may have seen the task, and may be copying its spec: that is retired
  * here, and not the caller's any more. */
 void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     struct lw__errors *errors = lw__see(&task->errors); /* it may have been aborted meanwhile */
     bool is_claimed = lw__task_state(task) == LW_ENQUEUED && !task->place.lane;
+    if (index->journal)
+        lw__lean_count_out_locked(index, spec);
     lw__index_detach_locked(index, task);
     if (is_claimed)
         lw__index_disclaim_locked(index, lw__index_kind_of(index, task), 1);
@@ -296,6 +297,8 @@ static int accept_one(struct lw__index *index, struct lw__put *put, uint64_t now
         lw__keys_set(&index->keys, put->kind, lw__spec_key(put->spec), put->spec->key_size, task);
     if (flags & LW__TASK_LIMITED)
         lw__index_set_limit_locked(index, task);
+    if (index->journal)
+        lw__lean_count_in_locked(index, put->spec);
     index->kinds[put->kind]->submitted++;
     index->queues[put->queue]->submitted++;
     put->task = task;

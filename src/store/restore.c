@@ -33,7 +33,10 @@ static void fill(struct lw__task *task, const struct lw__restored *r) {
     task->priority = r->priority;
     task->kind = r->kind;
     task->queue = r->queue;
-    task->spec = r->spec;
+    if (r->is_lean)
+        lw__task_set_lean(task, r->payload_size);
+    else
+        lw__task_set_spec(task, r->spec);
     lw__put(&task->flags, (uint16_t)flags_of(r));
     lw__put(&task->enqueued_at, r->created_at);
     lw__put(&task->started_at, r->started_at);
@@ -56,7 +59,7 @@ static void place_ended(struct lw__index *index, struct lw__task *task,
 
 /* Of several tasks with one key one may keep others out, and that need not be the youngest. */
 static void set_key(struct lw__index *index, struct lw__task *task, uint64_t now) {
-    struct lw__spec *spec = task->spec;
+    struct lw__spec *spec = lw__task_spec(task);
     struct lw__put put = {.kind = task->kind, .queue = task->queue, .spec = spec};
     if (!lw__index_key_holder_locked(index, &put, now))
         lw__keys_set(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
@@ -65,14 +68,15 @@ static void set_key(struct lw__index *index, struct lw__task *task, uint64_t now
 static bool place_waiting(struct lw__index *index, struct lw__task *task, bool is_stale,
                           uint64_t now) {
     struct lw__kind *kind = lw__index_kind_of(index, task);
+    const struct lw__spec *spec = lw__task_spec(task);
     kind->created++;
     index->created_count++;
     lw__index_move_locked(index, task, LW__EVENT_HOLD, now);
-    if (task->spec && task->spec->after_count > 0 && !lw__index_depend_locked(index, task))
+    if (spec && spec->after_count > 0 && !lw__index_depend_locked(index, task))
         return false;
     if (is_stale)
         lw__index_abort_locked(index, task, now, "its scope has moved on");
-    else if (task->spec && task->spec->is_doomed)
+    else if (spec && spec->is_doomed)
         lw__index_abort_locked(index, task, now, "a task that it waited for did not finish");
     else if (!lw__index_must_wait(task))
         lw__index_release_locked(index, task, now);
@@ -124,7 +128,7 @@ int lw__index_restore_locked(struct lw__index *index, const struct lw__restored 
 
 void lw__index_charge_locked(struct lw__index *index, uint64_t id, uint64_t now) {
     struct lw__task *task = lw__ids_find(&index->ids, id);
-    if (task && lw__task_flags(task) & LW__TASK_SCOPED && task->spec->member->link.next)
+    if (task && lw__task_flags(task) & LW__TASK_SCOPED && lw__task_spec(task)->member->link.next)
         lw__scope_note_lost_locked(index, task);
     if (!task || lw_state_is_terminal(lw__task_state(task)))
         return; /* its outcome was durable already */

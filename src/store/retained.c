@@ -43,8 +43,10 @@ static uint64_t expiry(const struct lw__retained *retained, const struct lw__tas
 
 /* One that keeps a key for a while longer stays until then. */
 static bool must_stay(const struct lw__task *task, uint64_t now) {
-    return lw__task_flags(task) & LW__TASK_KEYED && task->spec->key_scope == LW_KEY_WINDOW
-           && task->spec->key_until > now;
+    if (!(lw__task_flags(task) & LW__TASK_KEYED))
+        return false;
+    const struct lw__spec *spec = lw__task_spec(task);
+    return spec->key_scope == LW_KEY_WINDOW && spec->key_until > now;
 }
 
 static void let_go(struct lw__index *index, struct lw__retained *retained, struct lw__task *task,
@@ -55,7 +57,7 @@ static void let_go(struct lw__index *index, struct lw__retained *retained, struc
         lw__task_lock(task);
         lw__task_flag(task, LW__TASK_LINGERS, 0);
         lw__task_unlock(task);
-        lw__timer_set(&index->scheduled, &task->timer, task->spec->key_until);
+        lw__timer_set(&index->scheduled, &task->timer, lw__task_spec(task)->key_until);
         lw__index_hasten_locked(index, lw__timer_next_due(&index->scheduled));
     } else {
         index->swept++;

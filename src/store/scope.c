@@ -72,19 +72,19 @@ bool lw__scope_join_locked(struct lw__index *index, struct lw__task *task,
     member->generation = scope->generation;
     member->task = task;
     add_member(scope, member);
-    task->spec->member = member;
+    lw__task_spec(task)->member = member;
     return true;
 }
 
 /* Its spec may go on in another task, or be freed: nobody but a reader can have seen it. */
 void lw__scope_withdraw_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__member *member = task->spec->member;
+    struct lw__member *member = lw__task_spec(task)->member;
     unlink_member(member);
     lw__index_retire_block_locked(index, member, sizeof *member);
 }
 
 void lw__scope_retract_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__member *member = task->spec->member;
+    struct lw__member *member = lw__task_spec(task)->member;
     struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
     if (member->generation == scope->generation)
         scope->task_count--;
@@ -103,7 +103,7 @@ int lw__scope_restore_member_locked(struct lw__index *index, struct lw__task *ta
         return LW_ENOMEM;
     *member = (struct lw__member){.scope = id, .generation = generation, .task = task};
     member->is_unclean = is_unclean;
-    task->spec->member = member;
+    lw__task_spec(task)->member = member;
     lw__put(&task->flags, (uint16_t)(lw__task_flags(task) | LW__TASK_SCOPED));
     if (has_ended)
         return LW_OK;
@@ -117,7 +117,8 @@ int lw__scope_restore_member_locked(struct lw__index *index, struct lw__task *ta
 }
 
 int lw__scope_check_rejoin_locked(const struct lw__index *index, const struct lw__task *task) {
-    const struct lw__scope *scope = lw__scope_find_locked(index, task->spec->member->scope);
+    const struct lw__scope *scope =
+        lw__scope_find_locked(index, lw__task_spec(task)->member->scope);
     if (!lw__scope_is_present_locked(index, task))
         return LW_ELEASE;
     if (scope->open > 0)
@@ -126,20 +127,20 @@ int lw__scope_check_rejoin_locked(const struct lw__index *index, const struct lw
 }
 
 void lw__scope_rejoin_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__member *member = task->spec->member;
+    struct lw__member *member = lw__task_spec(task)->member;
     struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
     add_member(scope, member);
     scope->task_count++;
 }
 
 bool lw__scope_is_present_locked(const struct lw__index *index, const struct lw__task *task) {
-    const struct lw__member *member = task->spec->member;
+    const struct lw__member *member = lw__task_spec(task)->member;
     const struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
     return scope && !scope->is_closed && scope->generation == member->generation;
 }
 
 void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *task) {
-    const struct lw__member *member = task->spec->member;
+    const struct lw__member *member = lw__task_spec(task)->member;
     struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
     bool *which = member->generation == scope->generation ? &scope->has_lost : &scope->is_unclean;
     if (*which)
@@ -158,7 +159,7 @@ static void open_fence(struct lw__index *index, struct lw__scope *scope, uint64_
             continue;
         member->is_held = false;
         member->is_unclean = scope->is_unclean;
-        if (member->task->spec->after_left == 0)
+        if (lw__task_spec(member->task)->after_left == 0)
             lw__index_release_locked(index, member->task, now);
     }
 }
@@ -181,7 +182,7 @@ static void shut_member(struct lw__index *index, struct lw__scope *scope, struct
 }
 
 void lw__scope_leave_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
-    struct lw__member *member = task->spec->member;
+    struct lw__member *member = lw__task_spec(task)->member;
     struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
     unlink_member(member);
     member->is_held = false;

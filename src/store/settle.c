@@ -20,7 +20,7 @@ static int prepare_scope(struct lw__index *index, const struct lw__settlement *s
                          struct lw__scope_plan *plan) {
     if (!(lw__task_flags(s->task) & LW__TASK_SCOPED))
         return s->scope ? LW_EINVAL : LW_OK;
-    struct lw__scope *scope = lw__scope_find_locked(index, s->task->spec->member->scope);
+    struct lw__scope *scope = lw__scope_find_locked(index, lw__task_spec(s->task)->member->scope);
     return lw__scope_prepare_locked(index, scope, s->scope, plan);
 }
 
@@ -110,10 +110,12 @@ static void move(struct lw__index *index, const struct lw__settlement *s, enum l
 
 /* The alarm may have rung while it ran. */
 static void watch_limit(struct lw__index *index, struct lw__task *task) {
-    if (!(lw__task_flags(task) & LW__TASK_LIMITED) || task->spec->finish_by == LW__NEVER
-        || lw__timer_is_set(&task->spec->limit.timer))
+    if (!(lw__task_flags(task) & LW__TASK_LIMITED))
         return;
-    lw__timer_set(&index->alarms, &task->spec->limit.timer, task->spec->finish_by);
+    struct lw__spec *spec = lw__task_spec(task);
+    if (spec->finish_by == LW__NEVER || lw__timer_is_set(&spec->limit.timer))
+        return;
+    lw__timer_set(&index->alarms, &spec->limit.timer, spec->finish_by);
     lw__index_hasten_locked(index, lw__timer_next_due(&index->alarms));
 }
 
@@ -126,6 +128,8 @@ static void follow(struct lw__index *index, const struct lw__settlement *s,
     if (index->journal && (event == LW__EVENT_POSTPONE || event == LW__EVENT_GIVE_BACK))
         lw__journal_note(index->journal, LW__JOURNAL_CHANGE, task);
     if (event == LW__EVENT_POSTPONE) {
+        if (index->journal)
+            lw__lean_relieve_locked(index, task);
         lw__index_place_scheduled_locked(index, task, s->due);
     } else if (event == LW__EVENT_GIVE_BACK) {
         memset(&task->place, 0, sizeof task->place);

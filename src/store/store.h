@@ -61,10 +61,11 @@ struct lw__store_options {
     const lw_log *log;
     lw_clock *clock;
     uint64_t task_limit, byte_limit, reserve;
-    uint32_t worker_slots; /* workers that may run tasks at once; see index->running */
-    bool is_synchronous;   /* no thread of its own: what a call does to the file it does itself, and
+    uint64_t resident_limit; /* bytes of payloads in memory that the file has, too; lean.h */
+    uint32_t worker_slots;   /* workers that may run tasks at once; see index->running */
+    bool is_synchronous; /* no thread of its own: what a call does to the file it does itself, and
                             * all of it before it returns */
-    uint64_t secret[2];    /* for hashing keys */
+    uint64_t secret[2];  /* for hashing keys */
     bool tells_failed, tells_aborted; /* ended tasks of these states are told (lw__store_told) */
     struct lw__store_hooks hooks;
 };
@@ -97,6 +98,7 @@ struct lw__put {
                             * that writes to a disk has no room for such: LW_EFULL */
     uint64_t scope;        /* 0: none; or LW__SCOPE_THIS. With a spec, and not taken */
     uint64_t generation;   /* of the scope, unless it is LW__SCOPE_THIS */
+    uint32_t payload_size; /* of a task that is there already, and lean */
     /* out */
     bool is_counted, is_reserved; /* the store's */
     int status;                   /* LW_OK, LW_EXISTS, or why not */
@@ -112,7 +114,7 @@ struct lw__claim {
     struct lw__task *const *ended; /* as for `account`; may be NULL if there are none */
     uint32_t ended_count;
     struct lw__task **tasks; /* room for max */
-    uint32_t max;
+    uint32_t max;            /* at most LW__CLAIM_MAX */
     /* out */
     uint32_t count;    /* tasks taken */
     uint64_t token;    /* of the attempt of the first; the others have the numbers after it */
@@ -339,6 +341,11 @@ struct lw__store_ops {
     int (*scope_find)(struct lw__store *store, const char *name, struct lw__scope_copy *copy);
     int (*scope_next)(struct lw__store *store, uint64_t after, struct lw__scope_copy *copy);
 
+    /* Copies the payload of a task that a view shows without its spec: so many bytes. LW_OK;
+     * LW_ENOTFOUND: it has left meanwhile; LW_EBUSY, LW_ECORRUPT, LW_ESYSTEM, LW_ENOMEM: it cannot
+     * be read now. NULL: no task is ever lean. */
+    int (*read)(struct lw__store *store, uint64_t id, void *payload, size_t size);
+
     /* Does what has become due, at most a bounded lot of it. Returns when to come again (at once if
      * there is more); UINT64_MAX: never, unless `hasten` says so. */
     uint64_t (*sweep)(struct lw__store *store, uint64_t now);
@@ -374,6 +381,7 @@ struct lw__store {
 };
 
 #define LW__SETTLE_MAX 64
+#define LW__CLAIM_MAX 64
 
 #define LW__STORE_NO_PUT 1u     /* put gives LW_ESTOPPING, but for successors */
 #define LW__STORE_NO_RELEASE 2u /* scheduled tasks stay so */

@@ -74,7 +74,7 @@ static void ring_alarm(struct lw__index *index, struct lw__alarm *alarm, uint64_
 
 uint64_t lw__index_wall_due_locked(const struct lw__index *index, const struct lw__task *task,
                                    uint64_t now) {
-    int64_t wait_ms = task->spec->run_at_ms - lw__wall_ms(index->options.clock);
+    int64_t wait_ms = lw__task_spec(task)->run_at_ms - lw__wall_ms(index->options.clock);
     return wait_ms > 0 ? now + (uint64_t)wait_ms * LW__NS_PER_MS : now;
 }
 

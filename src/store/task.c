@@ -44,6 +44,8 @@ void lw__task_view(const struct lw__task *task, struct lw__task_view *view) {
             view->token = lw__see(&task->token);
             view->errors = lw__see(&task->errors);
             view->output = lw__see(&task->output);
+            view->spec = lw__task_spec(task);
+            view->payload_size = lw__task_payload_size(task);
             if (atomic_load_explicit(&task->lock, memory_order_relaxed) == before)
                 break;
         }
@@ -54,7 +56,6 @@ void lw__task_view(const struct lw__task *task, struct lw__task_view *view) {
     view->priority = task->priority;
     view->kind = task->kind;
     view->queue = task->queue;
-    view->spec = task->spec;
 }
 
 /* A wrong event means that the program's memory or our code is broken: going on would lose or

@@ -131,7 +131,8 @@ struct lw__task {
     _Atomic uint32_t attempts; /* begun and counted */
     _Atomic uint16_t crashes, snoozes;
     _Atomic uint64_t token;
-    struct lw__spec *spec; /* fixed; NULL: nothing out of the ordinary */
+    _Atomic uintptr_t body; /* its spec, or what is left of that: see lean.h; 0: nothing out of the
+                             * ordinary */
     struct lw__errors *_Atomic errors;
     struct lw__output *_Atomic output;
 
@@ -155,7 +156,8 @@ struct lw__task_view {
     uint16_t kind, queue;
     uint32_t attempts, crashes, snoozes;
     uint64_t token;
-    const struct lw__spec *spec;
+    const struct lw__spec *spec; /* NULL: nothing out of the ordinary, or it is lean */
+    uint32_t payload_size;       /* whether or not that is in memory */
     const struct lw__errors *errors;
     const struct lw__output *output;
 };
@@ -189,9 +191,37 @@ static inline void lw__task_flag(struct lw__task *task, uint32_t set, uint32_t c
     lw__put(&task->flags, (uint16_t)((lw__see(&task->flags) & ~clear) | set));
 }
 
+/* ---- the body ----------------------------------------------------------------------------- */
+
+/* Odd: the task is lean (lean.h), and this is twice the size of its payload. */
+static inline bool lw__task_is_lean(const struct lw__task *task) {
+    return lw__see(&task->body) & 1;
+}
+
+/* NULL: nothing out of the ordinary, or it is lean. */
+static inline struct lw__spec *lw__task_spec(const struct lw__task *task) {
+    uintptr_t body = lw__see(&task->body);
+    return body & 1 ? NULL : (struct lw__spec *)body;
+}
+
+static inline uint32_t lw__task_payload_size(const struct lw__task *task) {
+    uintptr_t body = lw__see(&task->body);
+    const struct lw__spec *spec = (const struct lw__spec *)body;
+    return body & 1 ? (uint32_t)(body >> 1) : spec ? spec->payload_size : 0;
+}
+
+/* Under the task's lock, or before it is public. */
+static inline void lw__task_set_spec(struct lw__task *task, struct lw__spec *spec) {
+    lw__put(&task->body, (uintptr_t)spec);
+}
+
+static inline void lw__task_set_lean(struct lw__task *task, uint32_t payload_size) {
+    lw__put(&task->body, (uintptr_t)payload_size << 1 | 1);
+}
+
 /* Until when it has to be finished; LW__NEVER: no limit, or it was retried by hand since. */
 static inline uint64_t lw__task_finish_by(const struct lw__task *task) {
-    return lw__task_flags(task) & LW__TASK_LIMITED ? task->spec->finish_by : LW__NEVER;
+    return lw__task_flags(task) & LW__TASK_LIMITED ? lw__task_spec(task)->finish_by : LW__NEVER;
 }
 
 /* ---- the parts of an output --------------------------------------------------------------- */

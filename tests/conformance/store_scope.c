@@ -59,7 +59,7 @@ static int act(struct rig *rig, uint64_t scope, enum lw__scope_action action) {
 }
 
 static bool is_unclean(const struct lw__task *task) {
-    return task->spec->member->is_unclean;
+    return lw__task_spec(task)->member->is_unclean;
 }
 
 /* ---- open --------------------------------------------------------------------------------- */
@@ -74,8 +74,8 @@ STORE_TEST(a_scope_and_its_first_task_come_together) {
     assert_int_equal(rig->scope_changed, scope.id);
     assert_bytes(rig, "site/1", "new");
     assert_state(task, LW_ENQUEUED);
-    assert_int_equal(task->spec->member->scope, scope.id);
-    assert_int_equal(task->spec->member->generation, scope.generation);
+    assert_int_equal(lw__task_spec(task)->member->scope, scope.id);
+    assert_int_equal(lw__task_spec(task)->member->generation, scope.generation);
     assert_int_equal(rig->move_count, is_durable(rig) ? 2 : 1); /* only the disk has held it */
     assert_int_equal(run_next(rig), task->id);
     assert_int_equal(look(rig, "site/1").task_count, 0);
@@ -287,7 +287,7 @@ STORE_TEST(outcome_successors_and_bytes_are_one_step) {
     assert_state(task, LW_FINISHED);
     assert_bytes(rig, "a", "flag");
     assert_state(next.task, LW_ENQUEUED);
-    assert_int_equal(next.task->spec->member->generation, scope.generation);
+    assert_int_equal(lw__task_spec(next.task)->member->generation, scope.generation);
     assert_int_equal(run_next(rig), next.id);
     assert_empty(rig);
 }
@@ -321,7 +321,7 @@ STORE_TEST(a_settlement_can_move_its_scope_and_close_it) {
     assert_state(sibling, LW_ABORTED);
     assert_state(next.task, LW_ENQUEUED); /* nobody to wait for: the settling one has ended */
     CHECK(change.new_generation > scope.generation);
-    assert_int_equal(next.task->spec->member->generation, change.new_generation);
+    assert_int_equal(lw__task_spec(next.task)->member->generation, change.new_generation);
     change.action = LW__SCOPE_CLOSE;
     assert_status(
         SETTLE(rig, start_this(rig, next.task), .verdict = LW__VERDICT_FINISH, .scope = &change),

@@ -105,7 +105,7 @@ static void *step_on(void *arg) {
             shared->ops->account(shared->store, shared->now, &attempt.task, 1);
             continue;
         }
-        uint64_t generation = attempt.task->spec->member->generation;
+        uint64_t generation = lw__task_spec(attempt.task)->member->generation;
         atomic_fetch_add(&running[generation % SLOTS], 1);
         assert_alone(generation);
         atomic_fetch_add(&runs, 1);

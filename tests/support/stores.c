@@ -84,6 +84,7 @@ static int open_store(struct rig *rig) {
                                   .task_limit = or_plenty(options->task_limit),
                                   .byte_limit = or_plenty(options->byte_limit),
                                   .reserve = options->reserve,
+                                  .resident_limit = options->resident_limit,
                                   .is_synchronous = !options->has_threads,
                                   .secret = {1, 2},
                                   .tells_failed = options->tells_failed,

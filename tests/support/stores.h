@@ -23,6 +23,7 @@ enum { MS = 1000000, PRIORITY = 1000, MOVES_MAX = 4096 };
 /* 0: the default, which is plenty of everything. */
 struct rig_options {
     uint64_t task_limit, byte_limit, reserve;
+    uint64_t resident_limit; /* 1: as little as can be (store/lean.h) */
     bool tells_failed, tells_aborted;
     bool has_threads; /* moves are not kept then */
 };

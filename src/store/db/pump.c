@@ -47,6 +47,16 @@ int lw__pump_await(struct lw__pump *pump, struct lw__journal_wait *wait) {
     return wait->status;
 }
 
+void lw__pump_distrust(struct lw__pump *pump, const lw_error *err) {
+    struct lw__index *index = pump->index;
+    lw__brief_lock(&index->mu);
+    index->is_halted = true;
+    index->trouble = *err;
+    lw__brief_unlock(&index->mu);
+    atomic_store(&pump->is_distrusted, 1);
+    lw__pump_call(pump);
+}
+
 /* ---- a turn ------------------------------------------------------------------------------- */
 
 /* Readers may look at tasks and blocks as long as they are in a grace section: so may the pump,
@@ -112,7 +122,8 @@ static bool turn(struct lw__pump *pump) {
     struct lw__index *index = pump->index;
     struct lw__journal_batch *batch = &pump->batch;
     lw_error err = {0};
-    bool must_write = take_in(pump) > 0 || pump->failures > 0;
+    bool is_distrusted = atomic_exchange(&pump->is_distrusted, 0);
+    bool must_write = take_in(pump) > 0 || pump->failures > 0 || is_distrusted;
     if (batch->count == 0) {
         lw__brief_lock(&index->mu);
         lw__journal_take_locked(index, batch);
@@ -175,7 +186,7 @@ static void sleep_until_called(struct lw__pump *pump, uint32_t seen) {
     atomic_store(&pump->is_asleep, 0);
 }
 
-/* After a turn that failed. */
+/* After a turn that failed, or something else. */
 static void back_off(struct lw__pump *pump) {
     lw_clock *clock = lw__clock_system(); /* real time: it waits for a disk, not for a test */
     uint64_t ms = RETRY_MS_MIN;
@@ -191,6 +202,8 @@ static void *pump_main(void *arg) {
     for (;;) {
         uint32_t seen = atomic_load(&pump->call);
         bool must_end = atomic_load(&pump->must_end) != 0;
+        if (atomic_load(&pump->is_distrusted) && !must_end)
+            back_off(pump);
         bool was_busy = turn(pump);
         if (must_end && (!was_busy || pump->failures > 0))
             break;

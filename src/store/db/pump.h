@@ -57,6 +57,7 @@ struct lw__pump {
     _Atomic uint32_t call; /* what it sleeps on */
     _Atomic uint32_t is_asleep;
     _Atomic uint32_t must_end;
+    _Atomic uint32_t is_distrusted; /* somebody could not read */
     _Atomic uint64_t turns;
     struct lw__mutex after_mu;
     void (*after_turn)(void *user); /* the engine looks who can go on; guarded by after_mu */
@@ -85,6 +86,10 @@ void lw__pump_run(struct lw__pump *pump);
 
 /* Takes a turn, even if nothing is noted: there may be something to take in. Any thread. */
 void lw__pump_call(struct lw__pump *pump);
+
+/* What the file has could not be read: nothing is claimed any more until a turn, a little later,
+ * has worked. Any thread. */
+void lw__pump_distrust(struct lw__pump *pump, const lw_error *err);
 
 /* Sleeps until what the caller noted is durable; the wait was announced under the mutex. Returns
  * its status. */

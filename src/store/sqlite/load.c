@@ -33,6 +33,7 @@ struct columns {
     int payload, value, result, errors, errors_dropped, run_at, start_by, finish_by, key_scope;
     int key_until, after_ids, after_policy, scope, generation, is_unclean, is_reserved;
     int done, total, text, partial, checkpoint;
+    int payload_size, value_size; /* 0: these bytes are there for whoever asks */
 };
 
 static const struct columns task_columns = {
@@ -68,6 +69,8 @@ static const struct columns task_columns = {
     .is_unclean = 30,
     .is_reserved = 31,
     .checkpoint = 33,
+    .payload_size = 34,
+    .value_size = 35,
 };
 
 static const struct columns history_columns = {
@@ -103,6 +106,8 @@ static const struct columns history_columns = {
     .is_unclean = 30,
     .is_reserved = 31,
     .checkpoint = 32,
+    .payload_size = 33,
+    .value_size = 34,
 };
 
 /* Of the outbox; what is not here is not asked for. */
@@ -319,6 +324,8 @@ static int load_row(const struct loader *l) {
     if (rc < 0)
         return rc;
     r.spec = load_spec(l, &is_lost);
+    r.payload_size = (uint32_t)sqlite3_column_int64(l->row, l->at->payload_size);
+    r.is_lean = !r.spec && (r.payload_size > 0 || has(l, l->at->value_size));
     r.errors = load_errors(l, &is_lost);
     r.output = load_output(l, &is_lost);
     if (is_lost) {

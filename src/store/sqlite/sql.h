@@ -15,11 +15,9 @@
     X(TASK_CHANGE, task_change)       \
     X(TASK_PUBLISH, task_publish)     \
     X(TASK_DELETE, task_delete)       \
-    X(TASK_LOAD, task_load)           \
     X(TASK_SCAN, task_scan)           \
     X(HISTORY_PUT, history_put)       \
     X(HISTORY_DELETE, history_delete) \
-    X(HISTORY_LOAD, history_load)     \
     X(HISTORY_SCAN, history_scan)     \
     X(HISTORY_REVIVE, history_revive) \
     X(LEASE_PUT, lease_put)           \
@@ -39,6 +37,9 @@
 #define LW__SQL_SCRIPT_MAP(X)               \
     X(OUTBOX_DONE, outbox_done)             \
     X(OUTBOX_CHECKPOINT, outbox_checkpoint) \
+    X(TASK_AHEAD, task_ahead)               \
+    X(TASK_LOAD, task_load)                 \
+    X(HISTORY_LOAD, history_load)           \
     X(CONFIGURE, configure)                 \
     X(IDENTITY, identity)                   \
     X(SCHEMA_GET, schema_get)               \

@@ -7,7 +7,7 @@
 
 #define FAILURES_IN_VAIN 6 /* turns in a row; they take more than half a second */
 
-static struct lw__sqlite *sqlite_of(struct lw__store *store) {
+struct lw__sqlite *lw__sqlite_of(struct lw__store *store) {
     return (struct lw__sqlite *)(void *)((char *)store->index->journal
                                          - offsetof(struct lw__sqlite, pump.journal));
 }
@@ -23,12 +23,14 @@ static void close_all(struct lw__sqlite *sqlite) {
     }
     lw__sqlite_intake_close(sqlite);
     lw__running_close(&sqlite->running);
+    lw__reader_free(&sqlite->for_workers);
+    lw__reader_free(&sqlite->for_lookers);
     lw__sqlite_file_close(sqlite->file);
     lw__free(&allocator, sqlite, sizeof *sqlite);
 }
 
 static void close_sqlite(struct lw__store *store) {
-    close_all(sqlite_of(store));
+    close_all(lw__sqlite_of(store));
 }
 
 static void after_turn(void *user) {
@@ -77,7 +79,7 @@ static int open_index(struct lw__sqlite *sqlite, const struct lw__store_options 
 }
 
 static void start(struct lw__store *store) {
-    struct lw__sqlite *sqlite = sqlite_of(store);
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
     atomic_store_explicit(&sqlite->intake.is_open, true, memory_order_release);
     lw__pump_call(&sqlite->pump);
 }
@@ -89,6 +91,8 @@ static int open_sqlite(struct lw__store **store, const char *path,
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for the store");
     sqlite->allocator = *options->allocator;
     sqlite->intake.inotify = -1;
+    lw__reader_init(&sqlite->for_workers);
+    lw__reader_init(&sqlite->for_lookers);
     int rc = lw__sqlite_file_open(&sqlite->file, path, LW__SQLITE_OWNER, &sqlite->allocator, err);
     if (rc == LW_OK)
         rc = open_index(sqlite, options, err);
@@ -103,7 +107,7 @@ static int open_sqlite(struct lw__store **store, const char *path,
 /* ---- what has to be durable before it is answered ----------------------------------------- */
 
 static int put_and_wait(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count) {
-    struct lw__sqlite *sqlite = sqlite_of(store);
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
     struct lw__index *index = store->index;
     struct lw__journal_wait wait = {.over = NULL};
     lw__brief_lock(&index->mu);
@@ -129,7 +133,7 @@ static int put_and_wait(struct lw__store *store, uint64_t now, struct lw__put *p
 /* Whoever is called owns the wait from the moment that the mutex is released. */
 static int put_and_call(struct lw__store *store, uint64_t now, struct lw__put *put,
                         struct lw__journal_wait *wait) {
-    struct lw__pump *pump = &sqlite_of(store)->pump;
+    struct lw__pump *pump = &lw__sqlite_of(store)->pump;
     struct lw__index *index = store->index;
     lw__brief_lock(&index->mu);
     int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
@@ -163,7 +167,7 @@ static int wait_for_turn(struct lw__store *store) {
     lw__brief_lock(&store->index->mu);
     lw__journal_await_locked(store->index->journal, &wait);
     lw__brief_unlock(&store->index->mu);
-    return lw__pump_await(&sqlite_of(store)->pump, &wait);
+    return lw__pump_await(&lw__sqlite_of(store)->pump, &wait);
 }
 
 /* It is not taken back: if it cannot be written now, it will be later. */
@@ -213,7 +217,7 @@ static int scope_change(struct lw__store *store, uint64_t now, uint64_t id, uint
 /* ---- what need not be durable: a synchronous store does it nevertheless -------------------- */
 
 static void keep_up(struct lw__store *store) {
-    struct lw__pump *pump = &sqlite_of(store)->pump;
+    struct lw__pump *pump = &lw__sqlite_of(store)->pump;
     if (pump->is_synchronous)
         lw__pump_run(pump);
 }
@@ -232,12 +236,13 @@ static void account(struct lw__store *store, uint64_t now, struct lw__task *cons
 
 /* What has ended may make others claimable. */
 static void claim(struct lw__store *store, uint64_t now, struct lw__claim *claim) {
-    bool must_keep_up = sqlite_of(store)->pump.is_synchronous && claim->ended_count > 0;
+    bool must_keep_up = lw__sqlite_of(store)->pump.is_synchronous && claim->ended_count > 0;
     if (must_keep_up) {
         account(store, now, claim->ended, claim->ended_count);
         claim->ended_count = 0;
     }
     lw__index_claim(store, now, claim);
+    lw__sqlite_recall(lw__sqlite_of(store), now, claim);
 }
 
 static void unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
@@ -310,7 +315,7 @@ static bool bring_forward(struct lw__store *store, uint64_t now, uint64_t *after
 static void restrain(struct lw__store *store, uint32_t bits) {
     lw__index_restrain(store, bits);
     if (bits & LW__STORE_NO_HOOK)
-        lw__pump_mute(&sqlite_of(store)->pump);
+        lw__pump_mute(&lw__sqlite_of(store)->pump);
 }
 
 /* A stop that drops does not wait for ever for a disk that fails: what it could not write down runs
@@ -319,7 +324,7 @@ static bool is_quiet(struct lw__store *store, bool is_drained_too) {
     struct lw__index *index = store->index;
     bool is_quiet = lw__index_is_quiet(store, is_drained_too);
     lw__brief_lock(&index->mu);
-    bool is_in_vain = !is_drained_too && sqlite_of(store)->pump.failures >= FAILURES_IN_VAIN;
+    bool is_in_vain = !is_drained_too && lw__sqlite_of(store)->pump.failures >= FAILURES_IN_VAIN;
     is_quiet = is_quiet && (index->journal->pending == 0 || is_in_vain);
     lw__brief_unlock(&index->mu);
     return is_quiet;
@@ -350,6 +355,7 @@ const struct lw__store_ops lw__sqlite_ops = {
     .scope_change = scope_change,
     .scope_find = lw__index_scope_find,
     .scope_next = lw__index_scope_next,
+    .read = lw__sqlite_read,
     .sweep = sweep,
     .next_told = lw__index_next_told,
     .told = told,

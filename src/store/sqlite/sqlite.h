@@ -4,12 +4,14 @@
  *     sqlite.c   open, close; the port           load.c   from the file into the index, at open
  *     write.c    from the journal to the file    file.h   the file itself
  *     intake.c   from the outbox into the index  outbox.c a program's own connection
+ *     recall.c   payloads, back into memory      reader.h a connection that only reads
  */
 #ifndef LW_STORE_SQLITE_SQLITE_H
 #define LW_STORE_SQLITE_SQLITE_H
 
 #include "store/db/pump.h"
 #include "store/sqlite/file.h"
+#include "store/sqlite/reader.h"
 #include "store/sqlite/running.h"
 #include "store/store.h"
 
@@ -34,7 +36,8 @@ struct lw__intake {
 struct lw__sqlite {
     lw_allocator allocator;
     struct lw__index *index;
-    struct lw__sqlite_file *file; /* the pump's, after open */
+    struct lw__sqlite_file *file;               /* the pump's, after open */
+    struct lw__reader for_workers, for_lookers; /* whoever looks does not hold up attempts */
     struct lw__running running;
     uint64_t last_generation; /* of scopes, as it was last written; the pump's */
     bool is_unsure;           /* what is in the file, until it was opened anew; the pump's */
@@ -42,6 +45,8 @@ struct lw__sqlite {
     uint64_t token_bound; /* no token above was given, as the file has it; the pump's */
     struct lw__pump pump;
 };
+
+struct lw__sqlite *lw__sqlite_of(struct lw__store *store);
 
 /* ---- write.c ------------------------------------------------------------------------------ */
 
@@ -62,6 +67,15 @@ struct lw__spec *lw__sqlite_outbox_spec(struct lw__sqlite *sqlite, sqlite3_stmt 
 /* Times: wall time in ms in the file, the clock's ns in memory. 0 stands for none. */
 int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at);
 uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms);
+
+/* ---- recall.c ----------------------------------------------------------------------------- */
+
+/* Claimed tasks that are lean get their specs back. What cannot be read is not claimed then, and
+ * nothing is until the pump has seen to it; what is not there any more is aborted. */
+void lw__sqlite_recall(struct lw__sqlite *sqlite, uint64_t now, struct lw__claim *claim);
+
+/* See struct lw__store_ops. */
+int lw__sqlite_read(struct lw__store *store, uint64_t id, void *payload, size_t size);
 
 /* ---- intake.c ----------------------------------------------------------------------------- */
 

@@ -381,6 +381,8 @@ static int checkpoint(struct lw__sqlite *sqlite, lw_error *err) {
  * connection that wrote it knows how far it was synced, and moves no more than that; one that is
  * opened before this is done would believe what it reads. */
 static int reassure(struct lw__sqlite *sqlite, lw_error *err) {
+    lw__reader_close(&sqlite->for_workers);
+    lw__reader_close(&sqlite->for_lookers);
     int rc = sqlite->file->db ? checkpoint(sqlite, err) : LW_OK;
     if (rc == LW_OK)
         rc = lw__sqlite_file_reopen(sqlite->file, err);

@@ -1,1 +1,1 @@
-SELECT payload, value, checkpoint FROM legwork_task WHERE id = ?1;
+SELECT payload, value FROM legwork_task WHERE id = ?1;
