@@ -81,8 +81,8 @@ int lw__duration_read(struct lw__slice text, int64_t *ms, lw_error *err) {
     }
     if (!is_fine)
         return lw__refuse(err, LW_EINVAL,
-                          "\"%s\" is no duration; write 30s, 250ms, 5m, 1h30m or 7d (at most %s)",
-                          lw__slice_show(text).text, lw__duration_write(LW_TIMEOUT_MS_MAX).text);
+                          "\"%s\" is no duration; write 30s, 250ms, 5m, 1h30m or 7d (at most %dd)",
+                          lw__slice_show(text).text, (int)(LW_TIMEOUT_MS_MAX / times[0].factor));
     *ms = sum;
     return LW_OK;
 }
