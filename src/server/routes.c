@@ -1,0 +1,126 @@
+/* Which route a request means. */
+#include "server/routes.h"
+
+#include "server/refuse.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+const struct lw__route lw__routes[LW__ROUTES] = {
+#define ROUTE_ROW(constant, verb, where, called, parameters, says) \
+    {.id = LW__ROUTE_##constant,                                   \
+     .method = LW__HTTP_##verb,                                    \
+     .path = (where),                                              \
+     .name = (called),                                             \
+     .query = (parameters),                                        \
+     .summary = (says)},
+    LW__ROUTE_MAP(ROUTE_ROW)
+#undef ROUTE_ROW
+};
+
+/* ---- paths ---------------------------------------------------------------------------------- */
+
+/* The next segment of a path, after its slash. */
+static struct lw__slice next_segment(const char **at, const char *end) {
+    const char *begin = *at + 1;
+    const char *stop = begin < end ? memchr(begin, '/', (size_t)(end - begin)) : NULL;
+    *at = stop ? stop : end;
+    return lw__slice_between(begin, *at);
+}
+
+/* Whether a path has the shape of a route's; *part is what stands for its {part}, if it has one. */
+static bool fits(const char *pattern, struct lw__slice path, struct lw__slice *part) {
+    const char *at = path.data, *end = lw__slice_end(path);
+    const char *wanted = pattern, *wanted_end = pattern + strlen(pattern);
+    *part = (struct lw__slice){NULL, 0};
+    while (at < end && wanted < wanted_end) {
+        if (*at != '/')
+            return false;
+        struct lw__slice segment = next_segment(&at, end);
+        struct lw__slice name = next_segment(&wanted, wanted_end);
+        if (name.data[0] == '{') {
+            if (segment.size == 0)
+                return false;
+            *part = segment;
+        } else if (segment.size != name.size || memcmp(segment.data, name.data, name.size) != 0) {
+            return false;
+        }
+    }
+    return at == end && wanted == wanted_end;
+}
+
+static bool answers(const struct lw__route *route, enum lw__http_method method) {
+    return route->method == method || (route->method == LW__HTTP_GET && method == LW__HTTP_HEAD);
+}
+
+static int decode_part(struct lw__slice part, char *memory, size_t room,
+                       struct lw__route_match *match, lw_error *err) {
+    const char *name = strchr(match->route->path, '{');
+    char what[32];
+    if (!name)
+        return LW_OK;
+    snprintf(what, sizeof what, "%.*s", (int)strcspn(name + 1, "}"), name + 1);
+    match->part = memory;
+    return lw__percent_decode(part, false, memory, room, what, err);
+}
+
+int lw__route_find(enum lw__http_method method, struct lw__slice path, char *memory, size_t room,
+                   struct lw__route_match *match, lw_error *err) {
+    struct lw__slice part, found = {NULL, 0};
+    *match = (struct lw__route_match){NULL, NULL, 0};
+    for (size_t i = 0; i < LW__ROUTES; i++) {
+        if (!fits(lw__routes[i].path, path, &part))
+            continue;
+        match->allowed |= 1u << lw__routes[i].method;
+        if (!match->route && answers(&lw__routes[i], method)) {
+            match->route = &lw__routes[i];
+            found = part;
+        }
+    }
+    if (match->route)
+        return decode_part(found, memory, room, match, err);
+    if (match->allowed == 0)
+        return lw__refuse(err, LW_ENOTFOUND, "there is nothing at %s", lw__slice_show(path).text);
+    if (match->allowed & 1u << LW__HTTP_GET)
+        match->allowed |= 1u << LW__HTTP_HEAD;
+    return lw__refuse(err, LW_ENOTFOUND, "%s does not take %s, but %s", lw__slice_show(path).text,
+                      lw__http_method_name(method), lw__route_allow_of(match->allowed).text);
+}
+
+struct lw__route_allow lw__route_allow_of(unsigned allowed) {
+    struct lw__route_allow allow = {""};
+    size_t at = 0;
+    for (int i = 0; i < LW__HTTP_METHODS; i++)
+        if (allowed & 1u << i)
+            at +=
+                (size_t)snprintf(allow.text + at, sizeof allow.text - at, "%s%s",
+                                 at > 0 ? ", " : "", lw__http_method_name((enum lw__http_method)i));
+    assert(at < sizeof allow.text);
+    return allow;
+}
+
+/* ---- queries -------------------------------------------------------------------------------- */
+
+int lw__route_read_query(const struct lw__route *route, struct lw__slice query, char *memory,
+                         size_t room, struct lw__route_query *result, lw_error *err) {
+    size_t size = strlen(route->query);
+    assert(size < sizeof result->names);
+    memcpy(result->names, route->query, size + 1);
+    result->count = 0;
+    for (char *at = result->names; *at;) {
+        assert(result->count < LW__ROUTE_QUERY_MAX);
+        char *stop = at + strcspn(at, " ");
+        result->fields[result->count++].name = at;
+        at = stop + (*stop == ' ');
+        *stop = 0;
+    }
+    return lw__query_read(query, result->fields, result->count, memory, room, err);
+}
+
+const char *lw__route_parameter(const struct lw__route_query *query, const char *name) {
+    for (size_t i = 0; i < query->count; i++)
+        if (strcmp(query->fields[i].name, name) == 0)
+            return query->fields[i].value;
+    assert(!"a parameter of the route");
+    return NULL;
+}
