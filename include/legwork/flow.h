@@ -70,7 +70,7 @@ LW_BEGIN_DECLS
 #define LW_FLOW_STEPS_MAX 32     /* steps of a flow */
 #define LW_FLOW_NEEDS_MAX 8      /* flags that a step needs */
 #define LW_FLOW_HISTORY_MAX 16   /* moves that are kept: the first, and the last 15 */
-#define LW_FLOW_TEXT_MAX 127     /* bytes of an error or reason that are kept */
+#define LW_FLOW_TEXT_MAX 119     /* bytes of an error or reason that are kept */
 #define LW_FLOWS_MAX 64          /* flows of an engine */
 
 /* ---- declaration -------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ LW_API int lw_flow_register(lw_engine *engine, const lw_flow *flow, lw_error *er
 /* Writes the graph of a flow in the language of Graphviz, in pieces: a cluster a state, steps by
  * the flags they need and set, and the goal. Steps without a handler are dashed.
  * Returns LW_OK; what `write` returned, if that was negative; LW_EINVAL with a sentence, as
- * lw_flow_register, and nothing was written; LW_ENOMEM. Since: 0.3 */
+ * lw_flow_register, and nothing was written. Since: 0.3 */
 LW_API int lw_flow_dot(const lw_flow *flow, int (*write)(void *user, const char *text, size_t size),
                        void *user, lw_error *err);
 

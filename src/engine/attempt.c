@@ -36,6 +36,7 @@ static void forget_words(struct lw__hand *hand) {
     words->result = NULL;
     words->has_result = words->has_wait = false;
     words->refusal = NULL;
+    words->bits = 0;
     words->outcome = (lw_outcome)0;
     words->text[0] = 0;
 }
@@ -323,19 +324,19 @@ int lw_checkpoint_at(lw_ctx *ctx, lw_bytes position, uint64_t done, uint64_t tot
     return save_position(ctx, position, &publication);
 }
 
-static bool grow_successors(struct lw__hand *hand) {
+struct lw__put *lw__attempt_new_successor(struct lw__hand *hand) {
     struct lw__say *words = &hand->say;
     if (words->successor_count < words->successor_capacity)
-        return true;
+        return &words->successors[words->successor_count];
     size_t capacity = words->successor_capacity ? words->successor_capacity * 2 : 4;
     struct lw__put *successors =
         lw__resize(&hand->engine->set.allocator, words->successors,
                    words->successor_capacity * sizeof *successors, capacity * sizeof *successors);
     if (!successors)
-        return false;
+        return NULL;
     words->successors = successors;
     words->successor_capacity = capacity;
-    return true;
+    return &words->successors[words->successor_count];
 }
 
 int lw_then(lw_ctx *ctx, const lw_task *task, lw_error *err) {
@@ -344,9 +345,9 @@ int lw_then(lw_ctx *ctx, const lw_task *task, lw_error *err) {
         return lw__error_set(err, LW_EINVAL, 0, "lw_then: not the context of a handler");
     if (hand->say.successor_count == LW_THEN_MAX)
         return lw__error_set(err, LW_EFULL, 0, "an attempt has at most %d successors", LW_THEN_MAX);
-    if (!grow_successors(hand))
+    struct lw__put *put = lw__attempt_new_successor(hand);
+    if (!put)
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for a successor");
-    struct lw__put *put = &hand->say.successors[hand->say.successor_count];
     uint64_t now = lw__engine_now(hand->engine);
     int rc = lw__spec_make(hand->engine, task, &now, put, err);
     if (rc < 0)

@@ -12,6 +12,7 @@
  *     oversight.c  what others do to hands             steer.c      cancel, retry, forget, pause
  *     attention.c  is a worker looking?                testing.c    an engine without threads
  *     options.c, range.c, retry.c                      settled options; how long a retry waits
+ *     layer.c      what the layers above may use: their say in settlements, scopes that change
  *
  * A task's way: lw_submit puts it into the store; if no worker is looking, one token goes to the
  * pool; a worker that runs a token (a hand) takes turns: settle what it has run, claim, run; until
@@ -24,8 +25,8 @@
  * stuck behind a slow one; then what was not begun goes back.
  *
  * Locks, in this order: a hand's mu; the store's mutex and a task's lock (store/index.h); hands_mu;
- * alarms_mu; events_mu; registry_mu; the answers' mu, alone. No callback of the program runs under
- * any of them.
+ * alarms_mu; events_mu; registry_mu; scopes_mu; the answers' mu, alone. No callback of the program
+ * runs under any of them.
  */
 #ifndef LW_ENGINE_ENGINE_INTERNAL_H
 #define LW_ENGINE_ENGINE_INTERNAL_H
@@ -34,6 +35,7 @@
 #include "base/lot.h"
 #include "base/mutex.h"
 #include "base/points.h"
+#include "engine/layer.h"
 #include "engine/options.h"
 #include "pool/ctx.h"
 #include "store/index.h"
@@ -45,6 +47,7 @@
 #define LW__HAND_SHORT_NS 2000               /* tasks shorter than this on average may be batched */
 #define LW__HAND_BATCH_NS 50000              /* and this is how long a batch should take */
 #define LW__HAND_STREAK 8                    /* after so many turns without a pause */
+#define LW__SCOPE_AWAIT_BUCKETS 64
 
 /* How hard the engine stops; only ever rises. */
 enum lw__stop_level { LW__RUNNING, LW__STOP_DRAIN_ALL, LW__STOP_DRAIN, LW__STOP_DROP };
@@ -58,6 +61,8 @@ struct lw__kind_info {
     lw_handler run;
     bool is_registered;
     struct lw__kind_settings set;
+    const struct lw__layer *layer; /* whose kind it is (layer.h); NULL: the program's */
+    void *layer_user;
     _Atomic bool is_call;     /* no handler, but tasks that bring a function along */
     _Atomic bool is_awaiting; /* no handler, and tasks that wait for one */
     char apart[64]; /* every submit reads what is above, every turn writes what is below */
@@ -103,6 +108,7 @@ struct lw__say {
     char text[LW_TEXT_MAX + 1];
     struct lw__put *successors;
     size_t successor_count, successor_capacity;
+    uint32_t bits;       /* lw__layer_note */
     const char *refusal; /* a call that could not be honoured: the attempt fails with this */
 };
 
@@ -229,6 +235,15 @@ struct lw_engine {
     struct lw__mutex events_mu;
     struct lw_events *streams; /* guarded by events_mu */
     bool has_events_ended;     /* likewise: a stream says so when all was read */
+
+    struct lw__mutex scopes_mu;
+    struct lw__scope_await *scope_awaits[LW__SCOPE_AWAIT_BUCKETS]; /* guarded by scopes_mu */
+    _Atomic uint32_t scope_await_count;
+
+    struct {
+        void *data;
+        void (*free)(const lw_allocator *allocator, void *data);
+    } annexes[LW__ANNEXES]; /* fixed after start */
 
     struct lw__answers answers;
 
@@ -366,6 +381,9 @@ void lw__hand_leave(struct lw__hand *hand);
 /* Tells what has to be told on the calling thread, which counts as inside meanwhile. */
 void lw__hand_tell_here(lw_engine *engine);
 
+/* The innermost hand of the calling thread; through `outer` those around it. NULL: none. */
+struct lw__hand *lw__hand_innermost(void);
+
 /* Whether the calling thread is inside a handler or callback of this engine. */
 bool lw__hand_is_inside(const lw_engine *engine);
 
@@ -418,6 +436,9 @@ void lw__attempt_forget(struct lw__hand *hand);
 /* The hand of a handler's context; NULL: it is none. */
 struct lw__hand *lw__attempt_of(lw_ctx *ctx);
 
+/* Where the next successor goes, which counts when successor_count says so; NULL: no memory. */
+struct lw__put *lw__attempt_new_successor(struct lw__hand *hand);
+
 /* ---- verdict.c ---------------------------------------------------------------------------- */
 
 /* Writes what an attempt's outcome means for its task, and settles it. `fault` LW_FAULT_CRASH:
@@ -428,6 +449,13 @@ void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t t
 /* Calls on_attempt, if the attempt that was settled last is worth it; when the hand has let go of
  * it. */
 void lw__verdict_tell(struct lw__hand *hand);
+
+/* ---- layer.c (and layer.h) ----------------------------------------------------------------- */
+
+/* Settles, with what the layer has to add if the kind is one's. */
+void lw__layer_settle(struct lw__hand *hand, struct lw__settlement *s, lw_outcome outcome,
+                      uint64_t now);
+void lw__layer_free_annexes(lw_engine *engine);
 
 /* ---- tell.c ------------------------------------------------------------------------------- */
 

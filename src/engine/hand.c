@@ -72,6 +72,10 @@ void lw__hand_leave(struct lw__hand *hand) {
     lw__mutex_unlock(&engine->hands_mu);
 }
 
+struct lw__hand *lw__hand_innermost(void) {
+    return innermost;
+}
+
 void lw__hand_tell_here(lw_engine *engine) {
     struct lw__hand hand = {0};
     lw__hand_init(&hand, engine);

@@ -198,6 +198,22 @@ static int register_kind(lw_engine *engine, const char *kind, lw_handler run,
     return LW_OK;
 }
 
+int lw__layer_refuse(lw_engine *engine, const lw_error *err) {
+    return remember(engine, err);
+}
+
+int lw__layer_handle(lw_engine *engine, const char *kind, lw_handler run,
+                     const lw_handler_options *options, const struct lw__layer *layer, void *user,
+                     lw_error *err) {
+    int rc = register_kind(engine, kind, run, options, err);
+    struct lw__kind_info *info = rc < 0 ? NULL : lw__registry_find_kind(engine, kind);
+    if (info) {
+        info->layer = layer;
+        info->layer_user = user;
+    }
+    return rc;
+}
+
 int lw_handle(lw_engine *engine, const char *kind, lw_handler run,
               const lw_handler_options *options) {
     lw_error err = {0};

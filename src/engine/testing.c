@@ -62,6 +62,16 @@ int lw_test_advance(lw_engine *engine, int64_t ms) {
     }
 }
 
+int lw_test_unfence(lw_engine *engine) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return rc;
+    lw__brief_lock(&engine->index->mu);
+    engine->index->is_unfenced = true;
+    lw__brief_unlock(&engine->index->mu);
+    return LW_OK;
+}
+
 int lw_test_fail_next(lw_engine *engine, const char *kind, int count, lw_outcome outcome,
                       const char *text) {
     int rc = lw__engine_check(engine);

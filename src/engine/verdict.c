@@ -149,14 +149,25 @@ static void decide_crash(struct lw__hand *hand, struct lw__task *task, struct lw
 
 /* The store could not take the outcome: its successors did not fit, or there was no memory. The
  * attempt has failed then, and none of it was applied. */
-static void settle_refused(struct lw__hand *hand, struct lw__settlement *s, uint64_t now) {
+static void settle_refused(struct lw__hand *hand, const struct lw__settlement *s, uint64_t now) {
     const char *text = s->status == LW_EFULL    ? "there was no room for its successors"
                        : s->status == LW_ENOMEM ? "there was no memory for its outcome"
                                                 : "its successors were refused";
     struct lw__settlement again = {
         .task = s->task, .token = s->token, .fault = LW_FAULT_ERROR, .text = text};
     decide_retry(hand, s->task, &again, now);
-    hand->engine->store->ops->settle(hand->engine->store, now, &again, 1);
+    lw__layer_settle(hand, &again, LW_OUTCOME_RETRY, now);
+    if (again.status == LW_ENOMEM) /* not even for what a layer has to say about it */
+        hand->engine->store->ops->settle(hand->engine->store, now, &again, 1);
+}
+
+/* What the handler has committed counts, and not what it said then. Successors come with lw_done
+ * alone. */
+static void finish_after_all(struct lw__settlement *s) {
+    *s = (struct lw__settlement){.task = s->task,
+                                 .token = s->token,
+                                 .verdict = LW__VERDICT_FINISH,
+                                 .has_written_outside = s->has_written_outside};
 }
 
 static void clear_snapshot(void *snapshot) {
@@ -192,7 +203,11 @@ void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t t
     else
         decide(hand, task, outcome, &s, now);
     uint64_t id = task->id; /* once it is settled it may leave */
-    engine->store->ops->settle(engine->store, now, &s, 1);
+    lw__layer_settle(hand, &s, outcome, now);
+    if (s.status == LW_EXISTS) { /* it was done in a transaction of its own */
+        finish_after_all(&s);
+        lw__layer_settle(hand, &s, LW_OUTCOME_DONE, now);
+    }
     bool is_refused = s.status < 0 && s.status != LW_ELEASE;
     if (is_refused)
         settle_refused(hand, &s, now);

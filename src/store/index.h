@@ -129,6 +129,7 @@ struct lw__index {
     struct lw__task_link releasing; /* ended, their dependents not told yet */
     bool is_releasing;
     struct lw__scopes scopes;
+    bool is_unfenced;                     /* in tests only: a move does not wait for what runs */
     struct lw__dependency **dependencies; /* buckets by `on` */
     size_t dependency_buckets, dependency_count;
     struct lw__kind **kinds;

@@ -11,6 +11,11 @@ static struct lw__member *member_of(struct lw__task_link *link) {
     return (struct lw__member *)(void *)((char *)link - offsetof(struct lw__member, link));
 }
 
+const struct lw__task *lw__scope_task_at(const struct lw__task_link *link) {
+    const char *at = (const char *)link - offsetof(struct lw__member, link);
+    return ((const struct lw__member *)(const void *)at)->task;
+}
+
 static struct lw__member *first_of(const struct lw__task_link *ring) {
     return ring->next == ring ? NULL : member_of(ring->next);
 }
@@ -111,6 +116,7 @@ int lw__scope_restore_member_locked(struct lw__index *index, struct lw__task *ta
         append(&scope->old, member);
         return LW_ELEASE;
     }
+    member->is_unclean |= scope->is_unclean; /* it may have been held when it was written */
     append(&scope->tasks, member);
     scope->task_count++;
     return LW_OK;
@@ -147,6 +153,17 @@ void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *
         return;
     *which = true;
     lw__scope_note_locked(index, scope);
+}
+
+/* It was open when its process died: what the fence has held until then has not begun. */
+void lw__scope_charge_locked(struct lw__index *index, const struct lw__task *task) {
+    const struct lw__member *lost = lw__task_spec(task)->member;
+    lw__scope_note_lost_locked(index, task);
+    struct lw__scope *scope = lw__scope_find_locked(index, lost->scope);
+    if (lost->generation == scope->generation)
+        return;
+    for (struct lw__task_link *link = scope->tasks.next; link != &scope->tasks; link = link->next)
+        member_of(link)->is_unclean = true;
 }
 
 /* ---- the fence ---------------------------------------------------------------------------- */
@@ -186,8 +203,11 @@ void lw__scope_leave_locked(struct lw__index *index, struct lw__task *task, uint
     struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
     unlink_member(member);
     member->is_held = false;
-    if (member->generation == scope->generation)
+    if (member->generation == scope->generation) {
         scope->task_count--;
+        if (lw__task_state(task) != LW_FINISHED)
+            tell(index, scope);
+    }
     if (member->is_open)
         shut_member(index, scope, member, now);
     lw__scope_remove_if_over_locked(index, scope);
@@ -204,7 +224,7 @@ static void leave_behind(struct lw__index *index, struct lw__scope *scope, uint6
         append(&scope->old, member);
         if (lw__index_abort_locked(index, member->task, now, "its scope has moved on"))
             continue;
-        member->is_open = lw__task_state(member->task) == LW_STARTED;
+        member->is_open = lw__task_state(member->task) == LW_STARTED && !index->is_unfenced;
         scope->open += member->is_open;
     }
 }

@@ -101,7 +101,15 @@ int lw__index_scope_open(struct lw__store *store, uint64_t now, const char *name
 int lw__index_scope_find(struct lw__store *store, const char *name, struct lw__scope_copy *copy);
 int lw__index_scope_next(struct lw__store *store, uint64_t after, struct lw__scope_copy *copy);
 
+/* The scope of a task that the caller has claimed, and whether the task was completed by a process
+ * that has died since. LW_OK; LW_ELEASE: the scope has another generation, or is gone. */
+int lw__index_scope_of(struct lw__index *index, const struct lw__task *task,
+                       struct lw__scope_copy *copy, bool *is_done);
+
 /* ---- scope.c ------------------------------------------------------------------------------ */
+
+/* The task of a link of a ring. */
+const struct lw__task *lw__scope_task_at(const struct lw__task_link *link);
 
 /* Whether a task may be put into its scope: LW_OK, LW_ELEASE, LW_EINVAL, LW_EFULL. */
 int lw__scope_check_locked(const struct lw__index *index, const struct lw__put *put);
@@ -138,6 +146,9 @@ bool lw__scope_is_present_locked(const struct lw__index *index, const struct lw_
 
 /* The attempt of a member was lost: nobody knows whether it still does something. */
 void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *task);
+
+/* The same when a store is opened again, of a task that ran when it died. */
+void lw__scope_charge_locked(struct lw__index *index, const struct lw__task *task);
 
 /* The three parts. Prepare: LW_OK, LW_EINVAL, LW_ECHANGED, LW_ENOMEM; *plan is zeroed by the
  * caller, and on failure left so. */

@@ -173,6 +173,31 @@ void lw__scopes_review_locked(struct lw__index *index) {
 
 /* ---- looking ------------------------------------------------------------------------------ */
 
+static void copy_task(const struct lw__task *task, struct lw__scope_task *copy) {
+    const struct lw__errors *errors = lw__see(&task->errors);
+    *copy = (struct lw__scope_task){.id = task->id,
+                                    .kind = task->kind,
+                                    .state = lw__task_state(task),
+                                    .attempts = lw__see(&task->attempts),
+                                    .due_at = lw__see(&task->due_at),
+                                    .is_held = lw__task_spec(task)->member->is_held};
+    if (errors && errors->count > 0) {
+        const char *text = (const char *)errors + errors->entries[errors->count - 1].text_at;
+        memcpy(copy->error, text, strlen(text) + 1); /* LW_TEXT_MAX at most */
+    }
+}
+
+/* What has ended is only waiting to be durable. */
+static void copy_tasks(const struct lw__scope *scope, struct lw__scope_copy *copy) {
+    copy->copied_count = 0;
+    for (const struct lw__task_link *link = scope->tasks.next;
+         link != &scope->tasks && copy->copied_count < copy->task_capacity; link = link->next) {
+        const struct lw__task *task = lw__scope_task_at(link);
+        if (!lw_state_is_terminal(lw__task_state(task)))
+            copy_task(task, &copy->tasks[copy->copied_count++]);
+    }
+}
+
 static void copy_scope(const struct lw__scope *scope, struct lw__scope_copy *copy) {
     size_t size = scope->bytes.size < copy->capacity ? scope->bytes.size : copy->capacity;
     copy->id = scope->id;
@@ -185,6 +210,8 @@ static void copy_scope(const struct lw__scope *scope, struct lw__scope_copy *cop
     if (size > 0)
         memcpy(copy->bytes, scope->bytes.data, size);
     memcpy(copy->name, scope->name, scope->name_size + 1);
+    if (copy->task_capacity > 0)
+        copy_tasks(scope, copy);
 }
 
 int lw__index_scope_find(struct lw__store *store, const char *name, struct lw__scope_copy *copy) {
@@ -210,6 +237,17 @@ int lw__index_scope_next(struct lw__store *store, uint64_t after, struct lw__sco
         copy_scope(scope, copy);
     lw__brief_unlock(&index->mu);
     return scope ? LW_OK : LW_ENOTFOUND;
+}
+
+int lw__index_scope_of(struct lw__index *index, const struct lw__task *task,
+                       struct lw__scope_copy *copy, bool *is_done) {
+    lw__brief_lock(&index->mu);
+    bool is_present = lw__scope_is_present_locked(index, task);
+    if (is_present)
+        copy_scope(lw__scope_find_locked(index, lw__task_spec(task)->member->scope), copy);
+    *is_done = task->notes & LW__NOTE_DONE;
+    lw__brief_unlock(&index->mu);
+    return is_present ? LW_OK : LW_ELEASE;
 }
 
 /* ---- open --------------------------------------------------------------------------------- */

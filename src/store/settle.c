@@ -212,6 +212,8 @@ static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_
     bool is_stale = is_scoped && !lw__scope_is_present_locked(index, task);
     if (lw__task_flags(task) & LW__TASK_CANCELLING)
         heed_cancel(s);
+    if (task->notes & LW__NOTE_DONE && is_scoped && !is_stale && s->verdict != LW__VERDICT_FINISH)
+        return LW_EXISTS;
     if (task->notes & LW__NOTE_DONE)
         heed_done(s);
     int rc = is_stale ? settle_stale(index, s, now) : apply(index, s, now);

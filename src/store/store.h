@@ -40,8 +40,8 @@ struct lw__store_hooks {
     void (*hasten)(void *user, uint64_t due);
     /* The attempt with this token is asked to give up. Under the store's mutex. */
     void (*cancel)(void *user, uint64_t token, lw_reason reason);
-    /* A scope was changed, its fence has opened, or it was closed. Under the store's mutex.
-     * NULL: nobody cares */
+    /* A scope was changed, its fence has opened, it was closed, or a task of its present generation
+     * has ended without being finished. Under the store's mutex. NULL: nobody cares */
     void (*scope_changed)(void *user, uint64_t scope);
     /* What waited for the disk can go on: room, quiet, something to claim. No lock is held; on a
      * thread of the store. NULL: nobody cares */
@@ -151,7 +151,9 @@ struct lw__settlement {
     struct lw__put *successors;
     size_t successor_count;
     struct lw__scope_change *scope; /* of the task's scope, in the same step; NULL: none */
-    int status; /* out: LW_OK, LW_ELEASE, or why the successors or the change were refused */
+    int status; /* out: LW_OK, LW_ELEASE, or why the successors or the change were refused;
+                   LW_EXISTS: nothing was done, because the handler has completed it outside, and
+                   its scope has to hear of that: settle it as finished */
 };
 
 /* ---- scopes ------------------------------------------------------------------------------- */
@@ -195,10 +197,23 @@ struct lw__scope_change {
     uint64_t new_generation, new_version;
 };
 
+/* A task of a scope, at the moment when that was copied. */
+struct lw__scope_task {
+    uint64_t id;
+    uint16_t kind;
+    lw_state state;
+    uint32_t attempts;
+    uint64_t due_at;
+    bool is_held;
+    char error[LW_TEXT_MAX + 1]; /* the last one; "": none */
+};
+
 struct lw__scope_copy {
     /* in */
     void *bytes;
     size_t capacity; /* LW__SCOPE_BYTES_MAX is enough for all; NULL and 0: not wanted */
+    struct lw__scope_task *tasks; /* of this generation, in order of their acceptance */
+    size_t task_capacity;         /* 0: not wanted */
     /* out */
     size_t size; /* of the bytes, which were copied as far as they fit */
     uint64_t id, generation;
@@ -206,6 +221,7 @@ struct lw__scope_copy {
     uint32_t task_count; /* unfinished ones of this generation */
     uint32_t open;       /* attempts of older generations that the fence waits for */
     bool is_unclean;     /* one of those was lost */
+    size_t copied_count; /* of tasks */
     char name[LW__SCOPE_NAME_MAX + 1];
 };
 
@@ -345,6 +361,10 @@ struct lw__store_ops {
      * LW_ENOTFOUND: it has left meanwhile; LW_EBUSY, LW_ECORRUPT, LW_ESYSTEM, LW_ENOMEM: it cannot
      * be read now. NULL: no task is ever lean. */
     int (*read)(struct lw__store *store, uint64_t id, void *payload, size_t size);
+
+    /* Returns when all that was changed so far is durable: LW_OK, LW_EUNSURE. NULL: it always
+     * is. */
+    int (*flush)(struct lw__store *store);
 
     /* Does what has become due, at most a bounded lot of it. Returns when to come again (at once if
      * there is more); UINT64_MAX: never, unless `hasten` says so. */

@@ -137,7 +137,9 @@ static int take_finish(const struct scan *scan, uint64_t id) {
     lw__brief_lock(&index->mu);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     bool is_over = !task || lw_state_is_terminal(lw__task_state(task));
-    if (!is_over && (lw__task_state(task) != LW_STARTED || lw__see(&task->token) != token)) {
+    bool is_known = !is_over && task->notes & LW__NOTE_DONE; /* since it was opened, perhaps */
+    if (!is_over && !is_known
+        && (lw__task_state(task) != LW_STARTED || lw__see(&task->token) != token)) {
         rc = LW_ELEASE;
     } else if (!is_over) {
         task->notes |= LW__NOTE_DONE;

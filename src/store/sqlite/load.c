@@ -421,6 +421,23 @@ static int apply_outbox(struct lw__sqlite *sqlite, lw_error *err) {
     return rc;
 }
 
+/* Tasks of scopes that were completed so: whoever claims them finishes them. */
+static int mark_done(struct lw__sqlite *sqlite, lw_error *err) {
+    struct lw__index *index = sqlite->index;
+    sqlite3_stmt *row = sqlite->file->statements[LW__SQL_OUTBOX_FINISHED];
+    int code;
+    lw__brief_lock(&index->mu);
+    while ((code = sqlite3_step(row)) == SQLITE_ROW) {
+        struct lw__task *task = lw__ids_find(&index->ids, (uint64_t)sqlite3_column_int64(row, 0));
+        if (task)
+            task->notes |= LW__NOTE_DONE;
+    }
+    lw__brief_unlock(&index->mu);
+    int rc = code == SQLITE_DONE ? LW_OK : lw__sqlite_explain(sqlite->file->db, code, LOADING, err);
+    sqlite3_reset(row);
+    return rc;
+}
+
 /* Terminal tasks first: others may come after them. */
 int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__index *index = sqlite->index;
@@ -431,6 +448,8 @@ int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
         rc = load_rows(sqlite, LW__SQL_HISTORY_SCAN, &history_columns, err);
     if (rc == LW_OK)
         rc = load_rows(sqlite, LW__SQL_TASK_SCAN, &task_columns, err);
+    if (rc == LW_OK)
+        rc = mark_done(sqlite, err);
     lw__brief_lock(&index->mu);
     lw__retained_sort_locked(index);
     lw__scopes_review_locked(index);

@@ -154,8 +154,8 @@ static int tell(sqlite3 *db, lw_ctx *ctx, const char *sql, const lw_bytes *bytes
     rc = run_statement(db, s, doing, err);
     if (rc == LW_OK && sqlite3_changes(db) == 0)
         return lw__error_set(err, LW_ELEASE, 0,
-                             "this attempt of task %llu is not its present one, or the task is not "
-                             "in this file",
+                             "this attempt of task %llu is not its present one, or its flow has "
+                             "moved on, or the task is not in this file",
                              ctx->task->id);
     ctx->has_written_outside |= rc == LW_OK;
     return rc;

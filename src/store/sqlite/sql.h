@@ -4,33 +4,34 @@
 #define LW_STORE_SQLITE_SQL_H
 
 /* Statements, which an open file has prepared. constant, file */
-#define LW__SQL_MAP(X)                \
-    X(BEGIN, begin)                   \
-    X(COMMIT, commit)                 \
-    X(ROLLBACK, rollback)             \
-    X(DATA_VERSION, data_version)     \
-    X(META_GET, meta_get)             \
-    X(META_PUT, meta_put)             \
-    X(TASK_PUT, task_put)             \
-    X(TASK_CHANGE, task_change)       \
-    X(TASK_PUBLISH, task_publish)     \
-    X(TASK_DELETE, task_delete)       \
-    X(TASK_SCAN, task_scan)           \
-    X(HISTORY_PUT, history_put)       \
-    X(HISTORY_DELETE, history_delete) \
-    X(HISTORY_SCAN, history_scan)     \
-    X(HISTORY_REVIVE, history_revive) \
-    X(LEASE_PUT, lease_put)           \
-    X(LEASE_EXTEND, lease_extend)     \
-    X(LEASE_DELETE, lease_delete)     \
-    X(LEASE_SCAN, lease_scan)         \
-    X(SCOPE_PUT, scope_put)           \
-    X(SCOPE_DELETE, scope_delete)     \
-    X(SCOPE_SCAN, scope_scan)         \
-    X(OUTBOX_PUT, outbox_put)         \
-    X(OUTBOX_ASK, outbox_ask)         \
-    X(OUTBOX_SCAN, outbox_scan)       \
-    X(OUTBOX_DELETE, outbox_delete)   \
+#define LW__SQL_MAP(X)                  \
+    X(BEGIN, begin)                     \
+    X(COMMIT, commit)                   \
+    X(ROLLBACK, rollback)               \
+    X(DATA_VERSION, data_version)       \
+    X(META_GET, meta_get)               \
+    X(META_PUT, meta_put)               \
+    X(TASK_PUT, task_put)               \
+    X(TASK_CHANGE, task_change)         \
+    X(TASK_PUBLISH, task_publish)       \
+    X(TASK_DELETE, task_delete)         \
+    X(TASK_SCAN, task_scan)             \
+    X(HISTORY_PUT, history_put)         \
+    X(HISTORY_DELETE, history_delete)   \
+    X(HISTORY_SCAN, history_scan)       \
+    X(HISTORY_REVIVE, history_revive)   \
+    X(LEASE_PUT, lease_put)             \
+    X(LEASE_EXTEND, lease_extend)       \
+    X(LEASE_DELETE, lease_delete)       \
+    X(LEASE_SCAN, lease_scan)           \
+    X(SCOPE_PUT, scope_put)             \
+    X(SCOPE_DELETE, scope_delete)       \
+    X(SCOPE_SCAN, scope_scan)           \
+    X(OUTBOX_PUT, outbox_put)           \
+    X(OUTBOX_ASK, outbox_ask)           \
+    X(OUTBOX_SCAN, outbox_scan)         \
+    X(OUTBOX_DELETE, outbox_delete)     \
+    X(OUTBOX_FINISHED, outbox_finished) \
     X(PROBE, probe)
 
 /* What only an open needs, or a program's own connection. */

@@ -170,6 +170,10 @@ static int wait_for_turn(struct lw__store *store) {
     return lw__pump_await(&lw__sqlite_of(store)->pump, &wait);
 }
 
+static int flush(struct lw__store *store) {
+    return wait_for_turn(store) < 0 ? LW_EUNSURE : LW_OK;
+}
+
 /* It is not taken back: if it cannot be written now, it will be later. */
 static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
                            enum lw__change change) {
@@ -356,6 +360,7 @@ const struct lw__store_ops lw__sqlite_ops = {
     .scope_find = lw__index_scope_find,
     .scope_next = lw__index_scope_next,
     .read = lw__sqlite_read,
+    .flush = flush,
     .sweep = sweep,
     .next_told = lw__index_next_told,
     .told = told,

@@ -1,5 +1,6 @@
 -- At open, before anything is read: attempts that saved a position, or were completed, in transactions
--- of their own, and whose process died before it could say so.
+-- of their own, and whose process died before it could say so. What was completed for a scope stays: it
+-- has to hear of it, and so the task is claimed once more, and finished without its handler.
 UPDATE legwork_task SET checkpoint =
     (SELECT CAST(o.bytes AS BLOB)
      FROM legwork_outbox AS o
@@ -26,10 +27,14 @@ SELECT t.id, t.kind, t.queue, t.key, 'finished', t.priority, t.created_ms, t.due
        t.after_ids, t.after_policy, t.scope, t.generation, t.is_unclean, t.is_reserved
 FROM legwork_outbox AS o
 JOIN legwork_task AS t ON t.id = o.task_id
-WHERE o.op = 'finish' AND o.token >= ifnull(t.token, 0);
+WHERE o.op = 'finish' AND o.token >= ifnull(t.token, 0) AND t.scope IS NULL;
 
 DELETE FROM legwork_task
 WHERE id IN (SELECT task_id FROM legwork_outbox WHERE op = 'finish')
   AND id IN (SELECT id FROM legwork_history);
 
-DELETE FROM legwork_outbox WHERE op = 'finish' OR op = 'checkpoint';
+DELETE FROM legwork_outbox
+WHERE op = 'checkpoint'
+   OR (op = 'finish' AND NOT EXISTS
+    (SELECT 1 FROM legwork_task AS t
+     WHERE t.id = task_id AND t.scope IS NOT NULL AND legwork_outbox.token >= ifnull(t.token, 0)));

@@ -1,0 +1,2 @@
+-- At open, after the tasks: those that were completed already.
+SELECT task_id FROM legwork_outbox WHERE op = 'finish';
