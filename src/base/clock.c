@@ -33,6 +33,24 @@ lw_clock *lw__clock_system(void) {
     return &clock;
 }
 
+#define OFFSET_LOOKS 16
+#define OFFSET_GAP_NS 200000 /* between two looks; it is good enough then */
+
+int64_t lw__wall_offset_ms(lw_clock *clock) {
+    uint64_t least = LW__NEVER;
+    int64_t offset = 0;
+    for (int i = 0; i < OFFSET_LOOKS && least > OFFSET_GAP_NS; i++) {
+        uint64_t before = lw__now(clock);
+        int64_t wall = lw__wall_ms(clock);
+        uint64_t gap = lw__now(clock) - before;
+        if (gap >= least)
+            continue;
+        least = gap;
+        offset = wall - (int64_t)((before + gap / 2) / LW__NS_PER_MS);
+    }
+    return offset;
+}
+
 uint64_t lw__deadline_in(lw_clock *clock, int64_t ms) {
     if (ms < 0)
         return LW__NEVER;

@@ -40,6 +40,10 @@ static inline int64_t lw__wall_ms(lw_clock *clock) {
     return clock->wall_ms(clock);
 }
 
+/* Wall time minus the clock's, of one moment: the thread may lose its core between the two looks,
+ * and then it looks again. */
+int64_t lw__wall_offset_ms(lw_clock *clock);
+
 /* The moment `ms` from now; -1 (and anything negative) is never. Saturates instead of wrapping. */
 uint64_t lw__deadline_in(lw_clock *clock, int64_t ms);
 

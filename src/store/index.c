@@ -104,7 +104,7 @@ int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
     lw__ring_init_links(&index->releasing);
     lw__scopes_init(index);
     index->planned = LW__NEVER;
-    index->wall_offset_ms = lw__wall_ms(options->clock) - (int64_t)(now / LW__NS_PER_MS);
+    index->wall_offset_ms = lw__wall_offset_ms(options->clock);
     *out = index;
     return LW_OK;
 }

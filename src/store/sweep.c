@@ -89,7 +89,7 @@ static void reschedule_wall(struct lw__index *index, struct lw__task *task, uint
 
 /* The clock was set: all that waits for a wall time is looked at again. */
 static void check_wall(struct lw__index *index, uint64_t now) {
-    int64_t offset = lw__wall_ms(index->options.clock) - (int64_t)(now / LW__NS_PER_MS);
+    int64_t offset = lw__wall_offset_ms(index->options.clock);
     int64_t step = offset - index->wall_offset_ms;
     if (step < WALL_STEP_MS && step > -WALL_STEP_MS)
         return;

@@ -386,3 +386,31 @@ TEST(a_submitter_without_room_sleeps_even_where_time_stands_still) {
     close_pool(pool);
     lw_test_clock_close(clock);
 }
+
+/* ---- wall time beside the clock ------------------------------------------------------------- */
+
+static uint64_t shown_ns = 1000 * LW__NS_PER_MS;
+static int lost_cores;
+
+static uint64_t show_ns(lw_clock *clock) {
+    (void)clock;
+    return shown_ns;
+}
+
+/* For a while the thread loses its core right after it has looked. */
+static int64_t show_wall_ms(lw_clock *clock) {
+    (void)clock;
+    int64_t wall = 5000 + (int64_t)(shown_ns / LW__NS_PER_MS);
+    if (lost_cores-- > 0)
+        shown_ns += 70 * LW__NS_PER_MS;
+    return wall;
+}
+
+TEST(the_offset_of_the_wall_clock_is_that_of_one_moment) {
+    lw_clock clock = {.now = show_ns, .wall_ms = show_wall_ms};
+    for (lost_cores = 0; lost_cores < 10;) {
+        int lost = lost_cores;
+        assert_int_equal(lw__wall_offset_ms(&clock), 5000);
+        lost_cores = lost + 1;
+    }
+}
