@@ -145,6 +145,12 @@ bool lw__scope_is_present_locked(const struct lw__index *index, const struct lw_
     return scope && !scope->is_closed && scope->generation == member->generation;
 }
 
+/* None of them runs yet: the fence stands, or the store is being opened. */
+static void mark_unclean(struct lw__scope *scope) {
+    for (struct lw__task_link *link = scope->tasks.next; link != &scope->tasks; link = link->next)
+        member_of(link)->is_unclean = true;
+}
+
 void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *task) {
     const struct lw__member *member = lw__task_spec(task)->member;
     struct lw__scope *scope = lw__scope_find_locked(index, member->scope);
@@ -152,6 +158,8 @@ void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *
     if (*which)
         return;
     *which = true;
+    if (which == &scope->is_unclean)
+        mark_unclean(scope);
     lw__scope_note_locked(index, scope);
 }
 
@@ -261,9 +269,13 @@ static int copy_bytes(struct lw__index *index, const struct lw__scope_change *ch
     return LW_OK;
 }
 
-/* From here on what is put is of the new generation. */
+/* From here on what is put is of the new generation. That is unclean if an attempt of the one
+ * before was lost; or of one before that, if the fence has not opened since, or was forced and what
+ * it waited for still runs. */
 static void begin_generation(struct lw__index *index, struct lw__scope *scope) {
     scope->is_moving = first_of(&scope->tasks) || first_of(&scope->old);
+    scope->is_unclean = scope->has_lost || (scope->is_unclean && first_of(&scope->old));
+    scope->has_lost = false;
     scope->is_closed = false;
     scope->generation = ++index->scopes.last_generation;
     scope->task_count = 0;
@@ -301,7 +313,9 @@ int lw__scope_prepare_locked(struct lw__index *index, struct lw__scope *scope,
                                     .image = image,
                                     .generation = scope->generation,
                                     .task_count = scope->task_count,
-                                    .was_closed = scope->is_closed};
+                                    .was_closed = scope->is_closed,
+                                    .was_unclean = scope->is_unclean,
+                                    .had_lost = scope->has_lost};
     if (change && is_move(change))
         begin_generation(index, scope);
     index->scopes.current = change && change->action == LW__SCOPE_CLOSE ? NULL : scope;
@@ -318,6 +332,8 @@ void lw__scope_cancel_locked(struct lw__index *index, struct lw__scope_plan *pla
         lw__journal_cancel_scope(index->journal, plan->image);
     scope->is_moving = false;
     scope->is_closed = plan->was_closed;
+    scope->is_unclean = plan->was_unclean;
+    scope->has_lost = plan->had_lost;
     scope->generation = plan->generation;
     scope->task_count = plan->task_count;
 }
@@ -328,11 +344,7 @@ static void take_bytes(struct lw__index *index, struct lw__scope *scope, lw_byte
     scope->bytes = bytes;
 }
 
-/* A generation is unclean if an attempt of the one before was lost; or of one before that, if
- * the fence has not opened since, or was forced and what it waited for still runs. */
 static void move(struct lw__index *index, struct lw__scope *scope, uint64_t now) {
-    scope->is_unclean = scope->has_lost || (scope->is_unclean && first_of(&scope->old));
-    scope->has_lost = false;
     leave_behind(index, scope, now);
     scope->is_moving = false;
     if (scope->open == 0)

@@ -66,7 +66,7 @@ struct lw__scope_plan {
     lw_bytes bytes;                  /* a copy, to be the scope's */
     uint64_t generation;             /* what it was, */
     uint32_t task_count;             /* and this */
-    bool was_closed;
+    bool was_closed, was_unclean, had_lost;
     struct lw__scope_image *image; /* what is noted; the journal's. NULL: no journal */
 };
 
