@@ -78,6 +78,14 @@ static int write_all(struct lw__pump *pump, const struct lw__journal_batch *batc
     return rc;
 }
 
+/* Nothing new starts while outcomes cannot be written; then whoever found nothing looks again. */
+static void halt_or_go_on_locked(struct lw__index *index, bool must_halt) {
+    bool was_halted = index->is_halted;
+    index->is_halted = must_halt;
+    if (was_halted && !must_halt)
+        index->hooks.wake(index->hooks.user);
+}
+
 static void settle_turn(struct lw__pump *pump, int rc, const lw_error *err) {
     struct lw__journal_batch *batch = &pump->batch;
     struct lw__index *index = pump->index;
@@ -90,7 +98,7 @@ static void settle_turn(struct lw__pump *pump, int rc, const lw_error *err) {
     if (rc != LW_OK)
         index->trouble = *err;
     pump->failures = rc == LW_OK ? 0 : pump->failures + 1;
-    index->is_halted = rc != LW_OK;
+    halt_or_go_on_locked(index, rc != LW_OK);
     lw__brief_unlock(&index->mu);
     lw__journal_tell(batch, rc);
     atomic_fetch_add(&pump->turns, 1);
