@@ -176,8 +176,6 @@ static void step_forward(struct lw__index *index, struct lw__task *task, bool is
 }
 
 static void release(struct lw__index *index, struct lw__task *task, uint64_t now, bool can_delay) {
-    if (lw__task_flags(task) & LW__TASK_UNSAVED)
-        return; /* when it is durable, it is looked at again */
     uint64_t due = lw__see(&task->due_at);
     if (lw__task_flags(task) & LW__TASK_WALL) { /* the clock may have been set since */
         uint64_t wall_due = lw__index_wall_due_locked(index, task, now);
@@ -195,13 +193,16 @@ static void release(struct lw__index *index, struct lw__task *task, uint64_t now
 }
 
 void lw__index_release_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    if (lw__task_flags(task) & LW__TASK_UNSAVED)
+        return; /* when it is durable, it is looked at again */
     release(index, task, now, !(index->restraints & LW__STORE_NO_DELAY));
+    if (index->journal) /* or else it would wait again for one that was retried since */
+        lw__journal_note(index->journal, LW__JOURNAL_CHANGE, task);
 }
 
-void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
-    const struct lw__spec *spec = lw__task_spec(task);
-    bool has_waited = spec && spec->after_count > 0;
-    release(index, task, now, !has_waited || !(index->restraints & LW__STORE_NO_DELAY));
+void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task, uint64_t now,
+                                  bool was_held) {
+    release(index, task, now, !was_held || !(index->restraints & LW__STORE_NO_DELAY));
 }
 
 void lw__index_release_dependents_locked(struct lw__index *index, const struct lw__task *task,

@@ -383,8 +383,10 @@ bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task);
 /* Nothing holds the task any more: it can run, or waits for its time. */
 void lw__index_release_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 
-/* The same for one that nothing has held but that its put was not durable. */
-void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+/* The same for one whose put has become durable, or that comes back from a file: there is nothing
+ * to be written of that. was_held: others have held it, too. */
+void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task, uint64_t now,
+                                  bool was_held);
 void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task);
 void lw__index_free_dependencies(struct lw__index *index);
 void lw__index_release_dependents_locked(struct lw__index *index, const struct lw__task *task,

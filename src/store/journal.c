@@ -187,13 +187,14 @@ void lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *
 /* ---- after the transaction ---------------------------------------------------------------- */
 
 /* A put that is durable can run, unless something else holds it, or it has ended meanwhile. */
-static void let_run(struct lw__index *index, struct lw__task *task, uint64_t now) {
+static void let_run(struct lw__index *index, const struct lw__journal_entry *entry, uint64_t now) {
+    struct lw__task *task = entry->task;
     if (lw_state_is_terminal(lw__task_state(task)))
         return;
     set_unsaved(task, false);
     lw__lean_relieve_locked(index, task);
     if (lw__task_state(task) == LW_CREATED && !lw__index_must_wait(task))
-        lw__index_release_put_locked(index, task, now);
+        lw__index_release_put_locked(index, task, now, entry->is_held);
 }
 
 void lw__journal_flush_locked(struct lw__index *index, struct lw__journal_batch *batch,
@@ -201,7 +202,7 @@ void lw__journal_flush_locked(struct lw__index *index, struct lw__journal_batch 
     for (size_t i = 0; i < batch->count; i++) {
         struct lw__journal_entry *entry = &batch->entries[i];
         if (entry->op == LW__JOURNAL_PUT || entry->op == LW__JOURNAL_THEN) {
-            let_run(index, entry->task, now);
+            let_run(index, entry, now);
         } else if (entry->op == LW__JOURNAL_END) {
             set_unsaved(entry->task, false);
             lw__index_end_durable_locked(index, entry->task, now);

@@ -65,21 +65,23 @@ static void set_key(struct lw__index *index, struct lw__task *task, uint64_t now
         lw__keys_set(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
 }
 
-static bool place_waiting(struct lw__index *index, struct lw__task *task, bool is_stale,
-                          uint64_t now) {
+/* One that was let go, or retried by hand, does not wait for others again. */
+static bool place_waiting(struct lw__index *index, struct lw__task *task, bool was_held,
+                          bool is_stale, uint64_t now) {
     struct lw__kind *kind = lw__index_kind_of(index, task);
     const struct lw__spec *spec = lw__task_spec(task);
     kind->created++;
     index->created_count++;
     lw__index_move_locked(index, task, LW__EVENT_HOLD, now);
-    if (spec && spec->after_count > 0 && !lw__index_depend_locked(index, task))
+    bool can_wait = was_held && spec && spec->after_count > 0;
+    if (can_wait && !lw__index_depend_locked(index, task))
         return false;
     if (is_stale)
         lw__index_abort_locked(index, task, now, "its scope has moved on");
     else if (spec && spec->is_doomed)
         lw__index_abort_locked(index, task, now, "a task that it waited for did not finish");
     else if (!lw__index_must_wait(task))
-        lw__index_release_locked(index, task, now);
+        lw__index_release_put_locked(index, task, now, was_held);
     return true;
 }
 
@@ -123,7 +125,8 @@ int lw__index_restore_locked(struct lw__index *index, const struct lw__restored 
     lw__index_count_restored_locked(index, task);
     if (lw__task_flags(task) & LW__TASK_LIMITED)
         lw__index_set_limit_locked(index, task);
-    return place_waiting(index, task, rc == LW_ELEASE, now) ? LW_OK : LW_ENOMEM;
+    bool was_held = r->state == LW_CREATED;
+    return place_waiting(index, task, was_held, rc == LW_ELEASE, now) ? LW_OK : LW_ENOMEM;
 }
 
 void lw__index_charge_locked(struct lw__index *index, uint64_t id, uint64_t now) {

@@ -9,10 +9,6 @@
 
 #define LOADING "read the store"
 
-/* Tokens are written with what attempts leave behind: after a kill some may have been given that
- * the file does not know of. */
-#define TOKEN_LEAP (UINT64_C(1) << 20)
-
 /* ---- time --------------------------------------------------------------------------------- */
 
 int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at) {
@@ -139,6 +135,17 @@ static bool has(const struct loader *l, int column) {
 static uint64_t time_at(const struct loader *l, int column, uint64_t none) {
     return has(l, column) ? lw__sqlite_clock_ns(l->sqlite, sqlite3_column_int64(l->row, column))
                           : none;
+}
+
+/* Something that has happened. If the wall clock was set back since, it was just now. */
+static uint64_t past_at(const struct loader *l, int column, uint64_t none) {
+    uint64_t at = time_at(l, column, none);
+    return at < l->now ? at : l->now;
+}
+
+/* What could run then can run, whatever the wall clock shows now. */
+static uint64_t due_at(const struct loader *l, lw_state state) {
+    return state == LW_ENQUEUED ? past_at(l, l->at->due, 1) : time_at(l, l->at->due, 1);
 }
 
 static lw_bytes bytes_at(const struct loader *l, int column) {
@@ -301,14 +308,15 @@ static void drop_blocks(const struct loader *l, const struct lw__restored *r) {
 static int load_row(const struct loader *l) {
     struct lw__store *store = &l->sqlite->index->store;
     bool is_lost = false;
+    lw_state state = state_named(text_at(l, l->at->state));
     struct lw__restored r = {
         .id = (uint64_t)sqlite3_column_int64(l->row, 0),
-        .state = state_named(text_at(l, l->at->state)),
+        .state = state,
         .priority = (uint32_t)sqlite3_column_int64(l->row, l->at->priority),
-        .created_at = time_at(l, l->at->created, 1),
-        .due_at = time_at(l, l->at->due, 1),
-        .started_at = time_at(l, l->at->started, 0),
-        .ended_at = time_at(l, l->at->ended, 1),
+        .created_at = past_at(l, l->at->created, 1),
+        .due_at = due_at(l, state),
+        .started_at = past_at(l, l->at->started, 0),
+        .ended_at = past_at(l, l->at->ended, 1),
         .attempts = (uint32_t)sqlite3_column_int64(l->row, l->at->attempts),
         .crashes = (uint16_t)sqlite3_column_int64(l->row, l->at->crashes),
         .snoozes = (uint16_t)sqlite3_column_int64(l->row, l->at->snoozes),
@@ -460,6 +468,6 @@ int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
     scopes->last_generation = get_meta(sqlite, "last_generation");
     uint64_t last_id = get_meta(sqlite, "last_id"), last_token = get_meta(sqlite, "last_token");
     index->last_id = index->last_id > last_id ? index->last_id : last_id;
-    index->last_token = last_token + TOKEN_LEAP;
+    index->last_token = last_token; /* more than were given: see set_tokens_aside in write.c */
     return rc;
 }
