@@ -31,10 +31,12 @@ struct entry {
     uint64_t due;
     char key[4]; /* "": none */
     bool is_key_retained;
-    uint64_t after[4];
+    uint64_t after[4];  /* those that it still waits for */
+    uint64_t wanted[4]; /* as it was put */
     bool runs_anyway;
     uint64_t scope, generation;
     bool is_held, is_open, is_forced;
+    bool is_cancelling;
     bool is_claimed, is_reserved, is_counted, is_gone;
     uint32_t attempts, errors;
     uint64_t token;
@@ -224,6 +226,7 @@ static int judge(const struct wish *wish, const struct place *this) {
 static void place_entry(struct entry *e, const struct wish *wish) {
     bool is_doomed = false;
     int count = 0;
+    memcpy(e->wanted, wish->after, sizeof e->wanted);
     for (int i = 0; i < 4 && wish->after[i]; i++) {
         const struct entry *on = entry_of(wish->after[i]);
         if (on && !is_over(on))
@@ -512,8 +515,15 @@ static void do_force(void) {
 
 /* ---- operations: settle ------------------------------------------------------------------- */
 
+/* What was cancelled does not run again. */
+static enum lw__verdict heed_cancel(const struct entry *e, enum lw__verdict verdict) {
+    bool is_again = verdict == LW__VERDICT_POSTPONE || verdict == LW__VERDICT_GIVE_BACK;
+    return is_again && e->is_cancelling ? LW__VERDICT_ABORT : verdict;
+}
+
 static void apply_verdict(struct entry *e, enum lw__verdict verdict, uint64_t due) {
-    e->is_claimed = false;
+    verdict = heed_cancel(e, verdict);
+    e->is_claimed = e->is_cancelling = false;
     switch (verdict) {
     case LW__VERDICT_FINISH: e->state = LW_FINISHED; break;
     case LW__VERDICT_FAIL: e->state = LW_FAILED; break;
@@ -628,6 +638,7 @@ static void do_cancel(struct entry *e) {
     assert_status(change(m.rig, e->id, LW__CHANGE_CANCEL), expected);
     if (expected == LW_OK)
         abort_entry(e);
+    e->is_cancelling = expected == LW_PENDING;
 }
 
 static void do_forget(struct entry *e) {
@@ -752,6 +763,17 @@ static void count_errors(void) {
     }
 }
 
+/* One that it has waited for and that was retried since is waited for again. */
+static void wait_anew(struct entry *e) {
+    int count = 0;
+    memset(e->after, 0, sizeof e->after);
+    for (int i = 0; i < 4 && e->wanted[i]; i++) {
+        const struct entry *on = entry_of(e->wanted[i]);
+        if (on && !is_over(on))
+            e->after[count++] = on->id;
+    }
+}
+
 /* What runs would be charged for it: a store is closed when nothing does. */
 static void do_reopen(void) {
     if (!is_durable(m.rig))
@@ -765,6 +787,8 @@ static void do_reopen(void) {
         e->task = find(m.rig, e->id);
         if (!e->task)
             continue;
+        if (e->state == LW_CREATED)
+            wait_anew(e);
         assert_int_equal(e->task->priority, e->priority);
         assert_int_equal(e->task->kind, e->is_narrow ? m.narrow : m.rig->kind);
         compare_errors(e, e->task);

@@ -129,7 +129,7 @@ static uint64_t move_with_tasks(uint64_t scope) {
 
 static void move_beside_workers(struct rig *rig) {
     struct lw__scope_copy scope = {.bytes = NULL};
-    long moves = test_scale(test_is_sanitized() ? 500 : 5000, 200000) / (is_durable(rig) ? 10 : 1);
+    long moves = test_scale(test_is_sanitized() ? 500 : 5000, 200000) / (is_durable(rig) ? 50 : 1);
     shared = rig;
     atomic_store(&is_over, false);
     set_retention(rig, rig->kind, 0, 0);

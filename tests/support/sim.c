@@ -213,8 +213,10 @@ static void let_all_end(struct world *w) {
     world_tell(w);
 }
 
-/* What is not kept: since when a task is enqueued, and which tokens nobody has got. */
+/* What is not kept: whose turn it is, since when a task is enqueued, and which tokens nobody has
+ * got. */
 static void adopt_rest(struct world *w) {
+    memset(w->turns, 0, sizeof w->turns);
     struct sim_model *m = &w->model;
     uint64_t token = w->engine->index->last_token;
     if (token < m->last_token)
@@ -231,6 +233,8 @@ static void reopen(struct world *w) {
     if (!w->model.is_durable || w->model.is_stopping)
         return;
     let_all_end(w);
+    if (!sim_can_reopen(&w->model))
+        return;
     world_begin_step(w, "reopen", 0);
     close_engine(w);
     sim_reopen(&w->model);

@@ -85,6 +85,17 @@ void sim__schedule(struct sim_task *t, uint64_t due) {
     t->due = due;
 }
 
+void sim__keep(struct sim_model *m, struct sim_task *t) {
+    t->is_kept_enqueued = t->state == LW_ENQUEUED;
+    t->offsets_ms.due = t->offsets_ms.started = m->known_offset_ms;
+    t->offsets_ms.start_by = t->offsets_ms.finish_by = m->known_offset_ms;
+}
+
+void sim__shift(struct sim_task *t, uint64_t due) {
+    t->offsets_ms.due += (int64_t)(t->due / SIM_MS) - (int64_t)(due / SIM_MS);
+    t->due = due;
+}
+
 void sim__run_now(struct sim_model *m, struct sim_task *t) {
     t->due = m->now;
     t->is_wall = false;
@@ -100,10 +111,12 @@ void sim__abort_waiting(struct sim_model *m, struct sim_task *t) {
 }
 
 /* Of a task that waited for others and now waits for nobody. */
-static void release(struct sim_model *m, struct sim_task *t) {
+void sim__release(struct sim_model *m, struct sim_task *t) {
     if (t->is_wall) {
         int64_t wait = t->spec.run_at_ms - sim_wall_ms(m);
-        t->due = wait > 0 ? m->now + (uint64_t)wait * SIM_MS : t->due < m->now ? t->due : m->now;
+        sim__shift(t, wait > 0          ? m->now + (uint64_t)wait * SIM_MS
+                      : t->due < m->now ? t->due
+                                        : m->now);
     }
     if (t->due > m->now && !m->no_delay)
         sim__schedule(t, t->due);
@@ -131,8 +144,10 @@ static void step_dependents(struct sim_model *m, const struct sim_task *on) {
         }
         if (has_waited && on->state != LW_FINISHED && t->spec.policy == LW_AFTER_ABORT)
             sim__abort_waiting(m, t);
-        else if (has_waited && !is_waiting(t))
-            release(m, t);
+        else if (has_waited && !is_waiting(t)) {
+            sim__release(m, t);
+            sim__keep(m, t);
+        }
     }
 }
 
@@ -199,6 +214,7 @@ void sim__retain(struct sim_model *m, struct sim_task *t) {
 void sim__finish_end(struct sim_model *m, struct sim_task *t) {
     m->kinds[t->spec.kind].ended[sim_list_of(t->state)]++;
     t->is_counted = t->is_reserved = false;
+    t->offsets_ms.started = t->offsets_ms.ended = m->known_offset_ms;
     step_dependents(m, t);
     if (must_be_told(m, t))
         t->is_telling = true;
@@ -243,8 +259,7 @@ static void settle_times(struct sim_model *m, struct sim_task *t) {
     t->key_until = m->now + s->window;
 }
 
-/* Whether it is doomed by one that has not finished. */
-static bool count_after(struct sim_model *m, struct sim_task *t) {
+bool sim__wait(struct sim_model *m, struct sim_task *t) {
     bool is_doomed = false;
     for (int i = 0; i < t->spec.after_count; i++) {
         const struct sim_task *on = sim_find(m, t->spec.after[i]);
@@ -279,7 +294,7 @@ static struct sim_task *add(struct sim_model *m, const struct sim_spec *spec) {
 }
 
 static void place(struct sim_model *m, struct sim_task *t, bool is_taken) {
-    t->is_doomed = count_after(m, t);
+    t->is_doomed = sim__wait(m, t);
     if (t->is_doomed || is_waiting(t)) {
         t->state = LW_CREATED;
     } else if (t->due > m->now) {
@@ -287,6 +302,8 @@ static void place(struct sim_model *m, struct sim_task *t, bool is_taken) {
     } else {
         sim__enqueue(m, t);
     }
+    t->offsets_ms.created = t->offsets_ms.key_until = m->known_offset_ms;
+    sim__keep(m, t);
     if (is_taken)
         sim_claim(m, t);
 }

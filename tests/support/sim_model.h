@@ -55,6 +55,10 @@ struct sim_spec {
     bool is_call, is_told;
 };
 
+struct sim_offsets {
+    int64_t created, key_until, due, start_by, finish_by, started, ended;
+};
+
 struct sim_task {
     struct sim_spec spec;
     lw_id id;
@@ -72,6 +76,9 @@ struct sim_task {
     bool is_telling, is_retained, is_lingering;
     uint64_t retained_moment, retained_at;
     uint64_t rank; /* among those of a moment; 0: not known yet */
+    /* in the file: whether it can run at once, and its times, less what they are on the clock */
+    bool is_kept_enqueued;
+    struct sim_offsets offsets_ms;
     /* the present attempt */
     uint64_t token, deadline, stuck_at;
     lw_reason reason;
@@ -170,7 +177,10 @@ uint64_t sim_expiry(const struct sim_model *m, const struct sim_task *task);
 void sim_tell_all(struct sim_model *m);
 
 /* Closed, when nothing ran and all was told, and opened again. What counts begins anew; in which
- * order terminal tasks leave that were there before is not known. */
+ * order terminal tasks leave that were there before is not known. Times are as the wall clock tells
+ * them then; it does not tell all of them if it was set back, and a key's window that was over
+ * would not be any more. */
+bool sim_can_reopen(struct sim_model *m);
 void sim_reopen(struct sim_model *m);
 void sim_begin_stop(struct sim_model *m, lw_stop_mode mode);
 void sim_end_contexts(struct sim_model *m, lw_reason reason);

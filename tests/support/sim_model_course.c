@@ -30,12 +30,14 @@ static void again(struct sim_model *m, struct sim_task *t, uint64_t due) {
         t->due = m->now;
         sim__enqueue(m, t);
     }
+    sim__keep(m, t);
 }
 
 static void give_back(struct sim_model *m, struct sim_task *t) {
     t->is_claimed = t->is_cancelling = t->is_stuck = t->is_wall = t->is_asked = false;
     t->attempts--;
     sim__enqueue(m, t);
+    sim__keep(m, t);
 }
 
 static void retry(struct sim_model *m, struct sim_task *t, const struct sim_words *w,
@@ -203,6 +205,8 @@ static int revive(struct sim_model *m, struct sim_task *t) {
     t->attempts = t->crashes = 0;
     t->due = m->now;
     sim__enqueue(m, t);
+    t->is_kept_enqueued = true;
+    t->offsets_ms.due = m->known_offset_ms;
     return LW_OK;
 }
 
@@ -219,6 +223,7 @@ int sim_retry_now(struct sim_model *m, lw_id id) {
     if (t->state != LW_SCHEDULED)
         return LW_PENDING;
     sim__run_now(m, t);
+    sim__keep(m, t);
     return LW_OK;
 }
 
@@ -249,7 +254,7 @@ static void look_at_wall(struct sim_model *m) {
         if (!t->is_there || t->state != LW_SCHEDULED || !t->is_wall)
             continue;
         int64_t wait = t->spec.run_at_ms - sim_wall_ms(m);
-        t->due = wait > 0 ? m->now + (uint64_t)wait * SIM_MS : m->now;
+        sim__shift(t, wait > 0 ? m->now + (uint64_t)wait * SIM_MS : m->now);
     }
 }
 
@@ -336,10 +341,64 @@ void sim_tell_all(struct sim_model *m) {
             sim__retain(m, &m->tasks[id]);
 }
 
+/* ---- closing and opening -------------------------------------------------------------------- */
+
+/* What the engine's clock shows at the wall time that was written. */
+static uint64_t told_by_wall(const struct sim_model *m, uint64_t at, int64_t offset_ms) {
+    int64_t ms = (int64_t)(at / SIM_MS) + offset_ms - m->wall_offset_ms;
+    return at == 0 || at == SIM_NEVER ? at : ms > 0 ? (uint64_t)ms * SIM_MS : 1;
+}
+
+static bool is_window_over(const struct sim_model *m, const struct sim_task *t, uint64_t until) {
+    return t->spec.key && t->spec.scope == LW_KEY_WINDOW && until <= m->now;
+}
+
+bool sim_can_reopen(struct sim_model *m) {
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        const struct sim_task *t = &m->tasks[id];
+        if (t->is_there && is_window_over(m, t, t->key_until)
+            && !is_window_over(m, t, told_by_wall(m, t->key_until, t->offsets_ms.key_until)))
+            return false;
+    }
+    return true;
+}
+
+/* What has happened was not later than now. */
+static void reopen_time(const struct sim_model *m, uint64_t *at, int64_t *offset_ms, bool is_past) {
+    uint64_t then = told_by_wall(m, *at, *offset_ms);
+    if (is_past && then > m->now)
+        then = m->now;
+    *offset_ms += (int64_t)(*at / SIM_MS) - (int64_t)(then / SIM_MS);
+    *at = then;
+}
+
+static void reopen_times(struct sim_model *m, struct sim_task *t) {
+    struct sim_offsets *offsets = &t->offsets_ms;
+    reopen_time(m, &t->created, &offsets->created, true);
+    reopen_time(m, &t->key_until, &offsets->key_until, false);
+    reopen_time(m, &t->due, &offsets->due, t->is_kept_enqueued);
+    reopen_time(m, &t->start_by, &offsets->start_by, false);
+    reopen_time(m, &t->finish_by, &offsets->finish_by, false);
+    reopen_time(m, &t->started, &offsets->started, true);
+    reopen_time(m, &t->ended, &offsets->ended, true);
+    t->retained_at = t->ended;
+}
+
+static void reopen_waiting(struct sim_model *m, struct sim_task *t) {
+    t->is_wall = !t->is_kept_enqueued && t->spec.run_at_ms > 0 && t->token == 0;
+    if (t->state != LW_CREATED)
+        sim__release(m, t);
+    else /* one that was retried since is waited for again */
+        sim__wait(m, t);
+}
+
 static void reopen_task(struct sim_model *m, struct sim_task *t) {
     t->spec.is_told = t->is_drained = false;
-    if (!t->is_retained && !t->is_lingering)
+    reopen_times(m, t);
+    if (!sim_is_terminal(t->state)) {
+        reopen_waiting(m, t);
         return;
+    }
     t->is_retained = true;
     t->is_lingering = false;
     t->retained_moment = m->moment;
@@ -358,6 +417,7 @@ void sim_reopen(struct sim_model *m) {
         m->queues[q].is_paused = false;
     }
     m->existed = m->refused = m->stuck_total = 0;
+    m->known_offset_ms = m->wall_offset_ms;
     each_there(m, reopen_task);
 }
 

@@ -15,6 +15,15 @@ void sim__abort_waiting(struct sim_model *m, struct sim_task *t);
 /* What follows from a terminal state. */
 void sim__finish_end(struct sim_model *m, struct sim_task *t);
 void sim__end_by(struct sim_model *m, struct sim_task *t, lw_state state);
+/* Nothing holds it any more: it waits for its time, or can run. */
+void sim__release(struct sim_model *m, struct sim_task *t);
+/* For those of its dependencies that have not ended. True: it is doomed by one that has not
+ * finished. */
+bool sim__wait(struct sim_model *m, struct sim_task *t);
+/* What does not end a task is written down: its state, its times. */
+void sim__keep(struct sim_model *m, struct sim_task *t);
+/* It is due at another time on the clock; what is written down stays. */
+void sim__shift(struct sim_task *t, uint64_t due);
 void sim__retain(struct sim_model *m, struct sim_task *t);
 bool sim__has_room(const struct sim_model *m, const struct sim_spec *s, bool is_inside,
                    bool *is_reserved);

@@ -2,6 +2,8 @@
  * it. */
 #include "stores.h"
 
+#include "unsynced.h"
+
 #include "base/memory.h"
 #include "store/stores.h"
 
@@ -15,7 +17,7 @@
 /* A store is added to the conformance suite by adding it here; not every build has all of them. */
 static const struct {
     const char *scheme, *url; /* %u: a number of its own for each one that is opened */
-} known[] = {{"memory", "memory:"}};
+} known[] = {{"memory", "memory:"}, {"sqlite", "sqlite:store-%u.db"}};
 
 static bool is_built(const char *scheme) {
     for (size_t i = 0; lw__stores[i]; i++) {
@@ -173,6 +175,7 @@ void each_store(void (*body)(struct rig *rig), const struct rig_options *options
     void (*own)(int) = signal(SIGABRT, tell_store);
     if (own != SIG_DFL)
         signal(SIGABRT, own); /* the test says it itself */
+    stop_syncing();
     for (size_t i = 0; i < count; i++) {
         struct rig *rig = malloc(sizeof *rig);
         lw_test_memory *memory = open_memory();

@@ -817,7 +817,8 @@ TEST(a_task_moves_to_the_history_and_back_with_all_it_has) {
     sqlite3_bind_int64(file->statements[LW__SQL_HISTORY_REVIVE], 2, 700);
     assert_status(run_with(LW__SQL_HISTORY_REVIVE, 7), LW_OK);
     assert_status(run_with(LW__SQL_HISTORY_DELETE, 7), LW_OK);
-    run_sql(file->db, "UPDATE legwork_task SET started_ms = NULL, token = NULL");
+    run_sql(file->db, "UPDATE legwork_task SET started_ms = NULL, token = NULL, "
+                      "snoozes = 0");
     assert_string_equal(ask(file->db, "SELECT count(*) FROM (SELECT * FROM legwork_task INTERSECT "
                                       "SELECT * FROM before)"),
                         "1");

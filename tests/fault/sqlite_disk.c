@@ -1,0 +1,230 @@
+/* The disk fails, runs full, or does not confirm what was written; once, for a while, or until the
+ * power goes on top of it. Callers are told, what they repeat under its key is there once, nothing
+ * new starts while outcomes cannot be written, and everything goes on by itself afterwards. */
+#include "cut_vfs.h"
+#include "engines.h"
+#include "errands.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { STRIDE = 47, SYNC_STRIDE = 11, FOR_EVER = INT32_MAX };
+
+static uint64_t count_calls(unsigned calls) {
+    struct errands *errands = errands_open();
+    assert_true(errands_run(errands));
+    uint64_t count = cut_vfs_calls(calls);
+    errands_audit(errands);
+    errands_close(errands);
+    return count;
+}
+
+static void prepare(void) {
+    cut_vfs_install();
+    errands_checkpoint_often();
+}
+
+/* ---- at every call ------------------------------------------------------------------------- */
+
+static void fail_at(struct cut_order order) {
+    struct errands *errands = errands_open();
+    cut_vfs_order(order);
+    assert_true(errands_run(errands));
+    errands_audit(errands);
+    errands_close(errands);
+}
+
+/* Every other time it fails for a while. */
+static void fail_at_each(enum cut_fault fault, unsigned calls, long stride) {
+    uint64_t count = count_calls(calls), step = (uint64_t)test_scale(stride, 1);
+    for (uint64_t nth = 1; nth <= count; nth += step)
+        fail_at((struct cut_order){fault, calls, nth, nth / step % 2 ? 9 : 1});
+}
+
+TEST_WITH(an_error_at_any_call_is_told_and_overcome, .seconds = 120) {
+    prepare();
+    fail_at_each(CUT_ERROR, CUT_ANY, STRIDE);
+}
+
+TEST_WITH(a_full_disk_at_any_write_is_told_and_overcome, .seconds = 120) {
+    prepare();
+    fail_at_each(CUT_FULL, CUT_WRITE, STRIDE);
+}
+
+TEST_WITH(a_failing_sync_at_any_time_is_told_and_overcome, .seconds = 120) {
+    prepare();
+    fail_at_each(CUT_ERROR, CUT_SYNC, SYNC_STRIDE);
+}
+
+/* What a failed sync has lost must not be built upon: the power goes some calls later. */
+TEST_WITH(a_power_cut_after_a_failed_sync_loses_nothing_that_was_answered, .seconds = 120) {
+    prepare();
+    uint64_t count = count_calls(CUT_SYNC), step = (uint64_t)test_scale(SYNC_STRIDE, 1);
+    for (uint64_t nth = 1; nth <= count; nth += step) {
+        for (uint64_t later = 1; later < 80; later += (uint64_t)test_scale(26, 3)) {
+            struct errands *errands = errands_open();
+            cut_vfs_order((struct cut_order){CUT_ERROR, CUT_SYNC, nth, 1 + later % 3});
+            cut_vfs_order((struct cut_order){CUT_POWER, CUT_ANY, 6 * nth + later, 1});
+            errands_run(errands);
+            cut_vfs_restore(later % 2 ? CUT_LEFT_NOTHING : CUT_LEFT_RANDOM, nth);
+            errands_audit(errands);
+            errands_close(errands);
+        }
+    }
+}
+
+/* ---- one thing at a time ------------------------------------------------------------------- */
+
+static struct tally begun = TALLY;
+
+static lw_outcome do_count(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    tally_add(&begun, 1);
+    return lw_done(ctx);
+}
+
+static lw_engine *open_store(int workers) {
+    lw_engine *engine = NULL;
+    lw_error err = {0};
+    int rc = lw_open(&engine, "sqlite:" ERRANDS_DB, LW_ENGINE_OPTIONS(.workers = workers), &err);
+    if (rc < 0)
+        fprintf(stderr, "%s\n", err.message);
+    assert_status(rc, LW_OK);
+    handle(engine, "mail", do_count, NULL);
+    return engine;
+}
+
+static void fail_from_now_on(enum cut_fault fault, unsigned calls) {
+    cut_vfs_order((struct cut_order){fault, calls, 1, FOR_EVER});
+}
+
+static int try_submit(lw_engine *engine, const char *key, lw_error *err) {
+    return lw_submit(engine, LW_TASK(.kind = "mail", .key = key), NULL, err);
+}
+
+static bool count_one(void *count, const lw_snapshot *task) {
+    (void)task;
+    ++*(int *)count;
+    return true;
+}
+
+static int listed(lw_engine *engine) {
+    int count = 0;
+    assert_true(lw_list(engine, LW_FILTER(.limit = 1000), count_one, &count) >= 0);
+    return count;
+}
+
+static int64_t rows(const char *sql) {
+    sqlite3 *db = open_file();
+    int64_t count = ask_file(db, sql);
+    sqlite3_close(db);
+    return count;
+}
+
+static double cpu_seconds(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+           + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* Of a kind that waits to be let go. */
+static struct tally let_go = TALLY;
+
+static lw_outcome do_when_let_go(lw_ctx *ctx, const lw_task *task) {
+    tally_add(&begun, 1);
+    tally_await(&let_go, (long)task->id);
+    return lw_done(ctx);
+}
+
+TEST(on_a_full_disk_nothing_new_starts_and_all_goes_on_by_itself) {
+    enum { TASKS = 20 };
+    cut_vfs_install();
+    lw_engine *engine = open_store(1);
+    handle(engine, "slow", do_when_let_go, NULL);
+    for (int i = 0; i < TASKS; i++)
+        SUBMIT(engine, .kind = "slow");
+    start(engine);
+    tally_await(&begun, 1);
+    fail_from_now_on(CUT_FULL, CUT_WRITE);
+    double before = cpu_seconds();
+    lw_error err = {0};
+    tally_add(&let_go, 1); /* the second may begin before the first one's outcome has failed */
+    assert_status(try_submit(engine, "more", &err), LW_ESYSTEM);
+    assert_sentence(&err, LW_ESYSTEM, "the disk is full");
+    tally_add(&let_go, TASKS);
+    for (int i = 0; i < 3; i++)
+        assert_status(try_submit(engine, "more", &err), LW_ESYSTEM);
+    assert_true(tally_read(&begun) <= 2);
+    assert_int_equal(listed(engine), TASKS); /* reads go on, and what was refused is not there */
+    CHECK(state_of(engine, 1) != 0);
+    assert_true(cpu_seconds() - before < 1);
+
+    cut_vfs_end_orders();
+    assert_status(lw_wait_idle(engine, 20000), LW_OK);
+    assert_int_equal(tally_read(&begun), TASKS);
+    assert_status(try_submit(engine, "more", NULL), LW_OK);
+    assert_status(lw_wait_idle(engine, 20000), LW_OK);
+    close_engine(engine);
+    assert_int_equal(rows("SELECT count(*) FROM legwork_history"), TASKS + 1);
+}
+
+TEST(after_a_failed_sync_nothing_is_answered_before_all_is_synced_anew) {
+    cut_vfs_install();
+    lw_engine *engine = open_store(1);
+    lw_error err = {0};
+    assert_status(try_submit(engine, "before", NULL), LW_OK);
+    uint64_t opened = cut_vfs_opened();
+    fail_from_now_on(CUT_ERROR, CUT_SYNC);
+    assert_status(try_submit(engine, "a", &err), LW_EUNSURE);
+    assert_sentence(&err, LW_EUNSURE, "not confirm");
+    assert_status(try_submit(engine, "b", &err), LW_ESYSTEM); /* it was not even tried */
+    assert_sentence(&err, LW_ESYSTEM, "not confirm");
+    assert_int_equal(cut_vfs_opened(), opened);
+    assert_int_equal(listed(engine), 1);
+
+    cut_vfs_end_orders();
+    assert_status(try_submit(engine, "a", NULL), LW_OK);
+    assert_int_equal(cut_vfs_opened(), opened + 1);
+    assert_status(try_submit(engine, "a", NULL), LW_EXISTS);
+    assert_int_equal(listed(engine), 2);
+    close_engine(engine);
+    assert_int_equal(rows("SELECT count(*) FROM legwork_task"), 2);
+    assert_int_equal(rows("SELECT count(*) FROM legwork_task WHERE key = 'a'"), 1);
+}
+
+/* The commit that nobody knew of was on the disk after all. */
+TEST(what_was_unsure_and_is_found_after_a_crash_is_there_once) {
+    cut_vfs_install();
+    lw_engine *engine = open_store(1);
+    cut_vfs_order((struct cut_order){CUT_ERROR, CUT_SYNC, 1, 1});
+    cut_vfs_order((struct cut_order){CUT_POWER, CUT_ANY & ~CUT_WRITE, 2, 1});
+    assert_status(try_submit(engine, "a", NULL), LW_EUNSURE);
+    await_that(cut_vfs_is_dark());
+    lw_stop(engine, LW_DROP, 1);
+    lw_close(engine);
+    cut_vfs_restore(CUT_LEFT_ALL, 0);
+    engine = open_store(1);
+    assert_int_equal(listed(engine), 1);
+    assert_status(try_submit(engine, "a", NULL), LW_EXISTS);
+    close_engine(engine);
+}
+
+TEST(a_close_does_not_wait_for_ever_for_a_dead_disk) {
+    cut_vfs_install();
+    lw_engine *engine = open_store(1);
+    assert_status(try_submit(engine, "a", NULL), LW_OK);
+    fail_from_now_on(CUT_ERROR, CUT_ANY);
+    start(engine);
+    tally_await(&begun, 1);
+    close_engine(engine);
+    cut_vfs_end_orders();
+    engine = open_store(1);
+    assert_int_equal(state_of(engine, 1), LW_ENQUEUED); /* its outcome was not written */
+    start(engine);
+    assert_status(lw_wait(engine, 1, 20000, NULL), LW_OK);
+    close_engine(engine);
+}

@@ -1,0 +1,3 @@
+#include "unsynced.h"
+
+void stop_syncing(void) {}
