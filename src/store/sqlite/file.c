@@ -45,7 +45,7 @@ static int refuse_readonly(const char *path, lw_error *err) {
 
 /* SQLite's own patience has ever longer pauses: between two of them a busy writer would get the
  * lock again and again. */
-static int wait_for_lock(void *unused, int count) {
+int lw__sqlite_wait_for_lock(void *unused, int count) {
     (void)unused;
     if (count >= LW__SQLITE_BUSY_MS)
         return 0;
@@ -68,7 +68,7 @@ static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *e
         return lw__sqlite_explain(file->db, file->db ? sqlite3_extended_errcode(file->db) : code,
                                   "open the store", err);
     sqlite3_extended_result_codes(file->db, 1);
-    sqlite3_busy_handler(file->db, wait_for_lock, NULL);
+    sqlite3_busy_handler(file->db, lw__sqlite_wait_for_lock, NULL);
     if (!is_reader && sqlite3_db_readonly(file->db, "main") == 1)
         return refuse_readonly(file->path, err);
     return LW_OK;

@@ -6,6 +6,11 @@
 
 #include <limits.h>
 
+/* ---- file.c ------------------------------------------------------------------------------- */
+
+/* A busy handler: pauses before the count-th try. 0: enough of that. */
+int lw__sqlite_wait_for_lock(void *unused, int count);
+
 /* ---- path.c ------------------------------------------------------------------------------- */
 
 /* The absolute path of the file that is meant, without links, whether it is there or not: so that

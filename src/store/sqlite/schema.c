@@ -141,22 +141,30 @@ static int migrate(const struct lw__sqlite_schema *schema, sqlite3 *db, enum lw_
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 /* WAL is written into the file, so this is a write when it is not WAL yet. */
-static int make_wal(sqlite3 *db, const struct identity *identity, const char *path, lw_error *err) {
+static int try_wal(sqlite3 *db, bool *is_wal) {
     sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db, "PRAGMA journal_mode = WAL", -1, &statement, NULL);
+    if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        *is_wal = strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
+    int end = sqlite3_finalize(statement);
+    return end != SQLITE_OK ? end : code;
+}
+
+/* SQLite itself does not wait for another connection that is about to do the same. */
+static int make_wal(sqlite3 *db, const struct identity *identity, const char *path, lw_error *err) {
     bool is_wal = false;
     /* Only a file without pages takes it; with it, room that is not needed any more can go back. */
     int code = identity->table_count > 0
                    ? SQLITE_OK
                    : sqlite3_exec(db, "PRAGMA auto_vacuum = INCREMENTAL", NULL, NULL, NULL);
     if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(db, "PRAGMA journal_mode = WAL", -1, &statement, NULL);
-    if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
-        is_wal = strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
-    int end = sqlite3_finalize(statement);
-    if (code == SQLITE_ROW && end == SQLITE_OK && !is_wal)
+        code = try_wal(db, &is_wal);
+    for (int i = 0; (code & 0xff) == SQLITE_BUSY && lw__sqlite_wait_for_lock(NULL, i); i++)
+        code = try_wal(db, &is_wal);
+    if (code == SQLITE_ROW && !is_wal)
         return lw__error_set(err, LW_ESYSTEM, 0,
                              "the store cannot be in WAL mode on this file system: %s", path);
-    return lw__sqlite_explain(db, end != SQLITE_OK ? end : code, "make the store", err);
+    return lw__sqlite_explain(db, code, "make the store", err);
 }
 
 int lw__sqlite_schema_apply(const struct lw__sqlite_schema *schema, sqlite3 *db,
