@@ -99,8 +99,10 @@ static void *step_on(void *arg) {
     (void)arg;
     while (!atomic_load(&is_over)) {
         struct attempt attempt = claim_one(shared);
-        if (!attempt.task)
+        if (!attempt.task) {
+            sched_yield();
             continue;
+        }
         if (!shared->ops->begin(shared->store, attempt.task, attempt.token, shared->now)) {
             shared->ops->account(shared->store, shared->now, &attempt.task, 1);
             continue;
@@ -112,6 +114,7 @@ static void *step_on(void *arg) {
         atomic_fetch_sub(&running[generation % SLOTS], 1);
         int rc = SETTLE(shared, attempt, .verdict = LW__VERDICT_GIVE_BACK);
         CHECK(rc == LW_OK || rc == LW_ELEASE);
+        sched_yield(); /* on a busy machine the mover is to get a turn, too */
     }
     return NULL;
 }
