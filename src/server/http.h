@@ -1,4 +1,4 @@
-/* HTTP/1.1 as bytes: a strict parser of requests and a writer of answers, without a socket.
+/* HTTP/1.1 as bytes: strict parsers and writers of requests and answers, without a socket.
  *
  * Reading. The caller keeps a buffer of what came in and has not been used yet. It asks for the
  * head until that is whole, then for the body until that is through, and then for the next head:
@@ -129,26 +129,63 @@ enum lw__http_event lw__http_body(struct lw__http_parser *parser, const char *da
 bool lw__http_find(const struct lw__http_request *request, const char *name,
                    struct lw__slice *value);
 
+/* The connection was ended by the other side; is_empty: no bytes are left that were not dropped.
+ * DONE: between two messages, or at the end of an answer that ends so. REFUSED: anywhere else. */
+enum lw__http_event lw__http_hang_up(struct lw__http_parser *parser, bool is_empty);
+
+/* ---- reading answers ------------------------------------------------------------------------ */
+
+/* As of requests. Of a refusal only the sentence means something to a client. */
+struct lw__http_answer {
+    int code; /* 100 to 599 */
+    unsigned char minor;
+    bool keep_alive; /* the connection can be used again after the body */
+    bool is_interim; /* 1xx: no body, and the next head follows at once */
+    bool has_body;   /* there may be bytes; a body ends by its length, its chunks, or else with the
+                      * connection */
+    bool is_chunked;
+    bool has_length;
+    uint64_t length;
+    size_t field_count;
+    struct lw__http_field fields[LW__HTTP_FIELDS_MAX];
+};
+
+/* Reads the head of an answer, as lw__http_head does that of a request; `asked` is what it
+ * answers. After an interim one comes another head, otherwise the body: lw__http_body. */
+enum lw__http_event lw__http_answer(struct lw__http_parser *parser, const char *data, size_t size,
+                                    enum lw__http_method asked, struct lw__http_answer *answer,
+                                    size_t *used);
+
+bool lw__http_find_in_answer(const struct lw__http_answer *answer, const char *name,
+                             struct lw__slice *value);
+
 /* ---- writing -------------------------------------------------------------------------------- */
 
 extern const char lw__http_continue[]; /* "HTTP/1.1 100 Continue", and an empty line */
 
-/* Writes one answer into a buffer. What does not fit, or may not be said, is remembered by the
- * buffer and the writer; the buffer is then cut back, so that it never holds half an answer (half a
- * chunk, once a stream has begun). */
+/* Writes one answer, or request, into a buffer. What does not fit, or may not be said, is
+ * remembered by the buffer and the writer; the buffer is then cut back, so that it never holds half
+ * an answer (half a chunk, once a stream has begun). */
 struct lw__http_writer {
     struct lw__buffer *out;
     struct lw__http_terms terms;
-    int code;          /* the HTTP status */
+    int code;          /* the HTTP status; 0: it is a request */
     size_t start;      /* where the answer, or the present chunk, begins in out */
     bool is_chunked;   /* lw__http_stream was called, and the client knows chunks */
     bool is_streaming; /* lw__http_stream was called */
+    bool needs_length; /* even for no bytes */
     int status;        /* LW_OK; LW_EINVAL: a header that may not be sent */
 };
 
 /* Begins with the status line. terms.keep_alive false makes it say Connection: close. */
 void lw__http_start(struct lw__http_writer *writer, struct lw__buffer *out,
                     struct lw__http_terms terms, int code);
+
+/* Begins a request instead; target and host must be as the parser would accept them, or it is
+ * LW_EINVAL. What follows is the same; a body of no bytes has a Content-Length if the method is
+ * POST, PUT or PATCH. */
+void lw__http_ask(struct lw__http_writer *writer, struct lw__buffer *out,
+                  enum lw__http_method method, struct lw__slice target, struct lw__slice host);
 
 /* A header. A name that is no token, a value with control bytes (CR, LF, NUL), and the headers that
  * the writer itself decides on (Connection, Content-Length, Transfer-Encoding) are LW_EINVAL. */

@@ -20,6 +20,18 @@ static enum lw__http_event pass(struct lw__http_parser *parser, const char *data
     return LW__HTTP_PIECE;
 }
 
+/* Passes on all there is: where it ends, the connection does. */
+static enum lw__http_event pass_rest(struct lw__http_parser *parser, const char *data, size_t size,
+                                     struct lw__slice *piece, size_t *used) {
+    parser->left = parser->limits->body_max - parser->body_size;
+    if (size > 0 && parser->left == 0)
+        return lw__http_refuse(parser, 413, "the body has more than %llu bytes",
+                               (unsigned long long)parser->limits->body_max);
+    enum lw__http_event event = pass(parser, data, size, piece, used);
+    parser->body_size += piece->size;
+    return event;
+}
+
 /* ---- chunks --------------------------------------------------------------------------------- */
 
 /* The size of a chunk: at most 16 hex digits, and then nothing or extensions. */
@@ -109,6 +121,7 @@ static enum lw__http_event step(struct lw__http_parser *parser, const char *data
     switch (parser->phase) {
     case LW__HTTP_IN_BODY:
         return parser->left == 0 ? end_request(parser) : pass(parser, data, size, piece, used);
+    case LW__HTTP_IN_REST: return pass_rest(parser, data, size, piece, used);
     case LW__HTTP_IN_CHUNK_DATA: return read_data(parser, data, size, piece, used);
     case LW__HTTP_IN_CHUNK_END: return read_chunk_end(parser, data, size, used);
     case LW__HTTP_IN_CHUNK_SIZE:
@@ -127,4 +140,13 @@ enum lw__http_event lw__http_body(struct lw__http_parser *parser, const char *da
         event = step(parser, data + *used, size - *used, piece, used);
     while (event == LW__HTTP_DONE && parser->phase != LW__HTTP_IN_HEAD);
     return event;
+}
+
+enum lw__http_event lw__http_hang_up(struct lw__http_parser *parser, bool is_empty) {
+    if (parser->phase == LW__HTTP_IS_REFUSED)
+        return LW__HTTP_REFUSED;
+    bool is_between = parser->phase == LW__HTTP_IN_HEAD && is_empty;
+    if (is_between || parser->phase == LW__HTTP_IN_REST)
+        return end_request(parser);
+    return lw__http_refuse(parser, 400, "the connection ended in the middle of a message");
 }

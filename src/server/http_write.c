@@ -1,4 +1,4 @@
-/* Answers. */
+/* Writing answers, and requests. */
 #include "server/http_internal.h"
 
 #include <assert.h>
@@ -50,9 +50,33 @@ const char *lw__http_reason(int status) {
 void lw__http_start(struct lw__http_writer *writer, struct lw__buffer *out,
                     struct lw__http_terms terms, int code) {
     assert(code >= 200 && code <= 599);
-    *writer = (struct lw__http_writer){
-        .out = out, .terms = terms, .code = code, .start = out->size, .status = LW_OK};
+    *writer = (struct lw__http_writer){.out = out,
+                                       .terms = terms,
+                                       .code = code,
+                                       .start = out->size,
+                                       .needs_length = true,
+                                       .status = LW_OK};
     lw__buffer_print(out, "HTTP/1.1 %d %s\r\n", code, lw__http_reason(code));
+}
+
+static bool is_all(struct lw__slice text, int class) {
+    const char *end = lw__slice_end(text);
+    return text.size > 0 && lw__http_span(text.data, end, class) == end;
+}
+
+void lw__http_ask(struct lw__http_writer *writer, struct lw__buffer *out,
+                  enum lw__http_method method, struct lw__slice target, struct lw__slice host) {
+    *writer = (struct lw__http_writer){
+        .out = out, .terms = {.minor = 1, .keep_alive = true}, .start = out->size, .status = LW_OK};
+    writer->needs_length =
+        method == LW__HTTP_POST || method == LW__HTTP_PUT || method == LW__HTTP_PATCH;
+    if (!is_all(target, LW__HTTP_TARGET) || target.data[0] != '/' || !lw__http_is_host(host))
+        writer->status = LW_EINVAL;
+    lw__buffer_print(out, "%s ", lw__http_method_name(method));
+    lw__buffer_put(out, target);
+    lw__buffer_put_text(out, " HTTP/1.1\r\nHost: ");
+    lw__buffer_put(out, host);
+    lw__buffer_put_text(out, "\r\n");
 }
 
 /* ---- the head ------------------------------------------------------------------------------- */
@@ -107,7 +131,7 @@ static bool is_bodiless(int code) {
 }
 
 static void put_head(struct lw__http_writer *writer, uint64_t length) {
-    if (!is_bodiless(writer->code))
+    if (!is_bodiless(writer->code) && (length > 0 || writer->needs_length))
         lw__buffer_print(writer->out, "Content-Length: %llu\r\n", (unsigned long long)length);
     end_head(writer);
 }

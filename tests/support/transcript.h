@@ -34,6 +34,7 @@ static void transcript_request(struct lw__buffer *out, const struct lw__http_req
                      (unsigned long long)r->length);
     assert(r->terms.is_head == (r->method == LW__HTTP_HEAD));
     assert(r->has_body == (r->is_chunked || r->length > 0));
+    assert(r->has_query || r->query.size == 0);
     assert(r->path.size > 0 && (r->path.data[0] == '/' || r->path.data[0] == '*'));
     transcript_slice(out, "path=", r->path);
     if (r->has_query)
@@ -84,8 +85,8 @@ static enum lw__http_event transcript_body(struct transcript *t) {
 
 /* Writes the transcript of all requests in `text`, which comes in steps of so many bytes. Returns
  * the status of the refusal that ended it, 0 if the parser would read on. */
-static int transcribe(struct lw__slice text, size_t step, const struct lw__http_limits *limits,
-                      struct lw__buffer *out) {
+static inline int transcribe(struct lw__slice text, size_t step,
+                             const struct lw__http_limits *limits, struct lw__buffer *out) {
     struct transcript t = {.text = text.data, .size = text.size, .step = step, .out = out};
     bool in_body = false;
     lw__http_init(&t.parser, limits);
@@ -104,6 +105,57 @@ static int transcribe(struct lw__slice text, size_t step, const struct lw__http_
             return 0;
         }
         t.arrived += t.size - t.arrived < step ? t.size - t.arrived : step;
+    }
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* The head of an answer; *in_body is whether a body follows. */
+static enum lw__http_event transcript_answer(struct transcript *t, enum lw__http_method asked,
+                                             bool *in_body) {
+    struct lw__http_answer answer;
+    size_t size, used;
+    char *copy = transcript_copy(t, &size);
+    enum lw__http_event event = lw__http_answer(&t->parser, copy, size, asked, &answer, &used);
+    assert(used <= size && (event == LW__HTTP_DONE) == (used > 0) && event != LW__HTTP_PIECE);
+    if (event == LW__HTTP_DONE) {
+        lw__buffer_print(t->out, "%d 1.%u %s%s\n", answer.code, answer.minor,
+                         answer.keep_alive ? "keep" : "close", answer.is_interim ? " interim" : "");
+        for (size_t i = 0; i < answer.field_count; i++) {
+            lw__buffer_put(t->out, answer.fields[i].name);
+            transcript_slice(t->out, ": ", answer.fields[i].value);
+        }
+        *in_body = !answer.is_interim;
+    }
+    t->dropped += used;
+    free(copy);
+    return event;
+}
+
+/* The same for answers, which the end of the connection follows. */
+static inline int transcribe_answers(struct lw__slice text, enum lw__http_method asked, size_t step,
+                                     const struct lw__http_limits *limits, struct lw__buffer *out) {
+    struct transcript t = {.text = text.data, .size = text.size, .step = step, .out = out};
+    bool in_body = false;
+    lw__http_init(&t.parser, limits);
+    for (;;) {
+        enum lw__http_event event =
+            in_body ? transcript_body(&t) : transcript_answer(&t, asked, &in_body);
+        if (event == LW__HTTP_DONE && t.parser.phase == 0)
+            in_body = false;
+        if (event == LW__HTTP_MORE && t.arrived == t.size) {
+            event = lw__http_hang_up(&t.parser, t.dropped == t.size);
+            if (event == LW__HTTP_DONE) {
+                lw__buffer_put_text(out, "end\n");
+                return 0;
+            }
+        }
+        if (event == LW__HTTP_REFUSED) {
+            lw__buffer_print(out, "%d %s\n", t.parser.refusal.status, t.parser.refusal.sentence);
+            return t.parser.refusal.status;
+        }
+        if (event == LW__HTTP_MORE)
+            t.arrived += t.size - t.arrived < step ? t.size - t.arrived : step;
     }
 }
 

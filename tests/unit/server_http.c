@@ -295,10 +295,10 @@ TEST(request_lines_out_of_shape_are_refused_as_soon_as_they_are_there) {
     assert_refused(BYTES("GET /  HTTP/1.1\r\n"), 400, "0x20");
     assert_refused(BYTES("GET  HTTP/1.1\r\n"), 400, "must begin with /");
     assert_refused(BYTES(" GET / HTTP/1.1\r\n"), 400, "no method");
-    assert_refused(BYTES("GET / HTTP/1.1 \r\n"), 400, "must end in HTTP/1.1");
-    assert_refused(BYTES("GET / http/1.1\r\n"), 400, "must end in HTTP/1.1");
-    assert_refused(BYTES("GET / HTTP/1.10\r\n"), 400, "must end in HTTP/1.1");
-    assert_refused(BYTES("GET / HTTP/11\r\n"), 400, "must end in HTTP/1.1");
+    assert_refused(BYTES("GET / HTTP/1.1 \r\n"), 400, "must be HTTP/1.1");
+    assert_refused(BYTES("GET / http/1.1\r\n"), 400, "must be HTTP/1.1");
+    assert_refused(BYTES("GET / HTTP/1.10\r\n"), 400, "must be HTTP/1.1");
+    assert_refused(BYTES("GET / HTTP/11\r\n"), 400, "must be HTTP/1.1");
     assert_refused(BYTES("GE(T / HTTP/1.1\r\n"), 400, "no method");
     assert_refused(BYTES("\x16\x03\x01\x02\x00\x01\r\n"), 400, "no HTTP request");
     assert_refused(BYTES("GET path HTTP/1.1\r\n"), 400, "must begin with /");
@@ -339,7 +339,7 @@ static void assert_read(struct lw__slice text) {
 
 TEST(each_limit_lets_pass_what_it_says_and_not_a_byte_more) {
     assert_read(sized_request(100, 0, 0));
-    assert_refused(sized_request(101, 0, 0), 414, "the request line has more than 100 bytes");
+    assert_refused(sized_request(101, 0, 0), 414, "the first line has more than 100 bytes");
     assert_read(sized_request(20, 80, 0));
     assert_refused(sized_request(20, 81, 0), 431, "a header has more than 80 bytes");
     assert_read(sized_request(20, 0, 7));

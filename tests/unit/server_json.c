@@ -150,6 +150,7 @@ TEST(strings_out_of_shape_are_refused) {
     REFUSED("\"\\u123", 1, "four hex digits");
     REFUSED("\"a\nb\"", 2, "control byte 0x0a");
     REFUSED("\"a\tb\"", 2, "control byte 0x09");
+    REFUSED("\"\x1f\"", 1, "control byte 0x1f");
     REFUSED("\"\0\"", 1, "control byte 0x00");
     REFUSED("\"\\ud800\"", 1, "\\ud800 is half a pair");
     REFUSED("\"\\udc00\"", 1, "half a pair");
@@ -157,6 +158,7 @@ TEST(strings_out_of_shape_are_refused) {
     REFUSED("\"\\ud800x\"", 1, "half a pair");
     REFUSED("\"\\udc00\\ud800\"", 1, "half a pair");
     REFUSED("\"\\ud800\\ud800\"", 1, "half a pair");
+    REFUSED("\"\\udc00\\udc00\"", 1, "half a pair");
     REFUSED("\"\\ud83d\\ude0", 1, "half a pair");
 }
 

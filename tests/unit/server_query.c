@@ -39,6 +39,8 @@ TEST(parameters_go_to_the_fields_of_their_names) {
     assert_string_equal(fields[0].value, "x=y");
     assert_string_equal(fields[1].value, "");
     assert_null(fields[2].value);
+    assert_status(read_query("delay", NULL), LW_OK); /* the name needs room only for a while */
+    assert_string_equal(fields[1].value, "");
     assert_status(read_query("", NULL), LW_OK);
     assert_null(fields[0].value);
     assert_status(lw__query_read((struct lw__slice){0}, fields, FIELDS, NULL, 0, NULL), LW_OK);

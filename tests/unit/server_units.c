@@ -138,6 +138,7 @@ TEST(the_nearest_name_is_the_one_with_the_fewest_edits) {
     static const char *const names[] = {"listen", "limit", "body-max", "socket"};
     assert_string_equal(nearest_of("lsiten", names, 4), "listen");
     assert_string_equal(nearest_of("limits", names, 4), "limit");
+    assert_string_equal(nearest_of("limti", names, 4), "limit");
     assert_string_equal(nearest_of("BODY_MAX", names, 4), "body-max");
     assert_string_equal(nearest_of("soket", names, 4), "socket");
     assert_null(nearest_of("workers", names, 4));
