@@ -11,7 +11,7 @@ help: ## print this
 	@echo
 	@echo 'More: docs/HACKING.md'
 
-.PHONY: run test test-crash soak sim check bench bench-pool bench-engine bench-sqlite format symbols install clean
+.PHONY: run test test-crash test-races soak sim check bench bench-pool bench-engine bench-sqlite format symbols install clean
 run: ## build and run the tour of what the library does
 	@tools/setup
 	@tools/build $(PRESET)
@@ -24,6 +24,10 @@ test: ## run all tests; TESTS=pool picks by prefix, PRESET=clang|asan|tsan the b
 test-crash: ## kill -9 a process under load, 300 times, and see that nothing is lost; PRESET as above
 	@tools/setup
 	@LW_SOAK=1 tools/test $(PRESET) integration.sqlite_crash
+
+test-races: ## create and delete sites at once, kill -9 the service, 2,000 times; PRESET as above
+	@tools/setup
+	@LW_SOAK=1 tools/test $(PRESET) integration.site_races
 
 soak: ## run the tests with their long loops; TESTS and PRESET as above
 	@tools/setup
