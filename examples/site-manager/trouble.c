@@ -25,20 +25,15 @@ static int give_up(lw_error *err, int status, const char *why) {
     return status;
 }
 
-/* Up to slow_ms; one in eight hangs for up to eight times that. */
-static int time_of(const struct trouble *trouble, uint64_t dice) {
-    unsigned most = (unsigned)trouble->slow_ms * (dice / 8 % 8 == 0 ? 8 : 1);
-    return (int)(dice / 64 % (most + 1));
-}
-
 int trouble_at(struct trouble *trouble, lw_ctx *ctx, lw_error *err) {
     uint64_t dice = next_dice(trouble);
     if ((int)(dice % 1000) < trouble->die_permille)
         raise(SIGKILL);
-    bool listens = trouble->slow_ms == 0 || dice >> 63;
-    if (trouble->slow_ms > 0)
-        take_time(ctx, time_of(trouble, dice / 1000), listens);
-    if (listens && lw_ctx_done(ctx))
+    bool hangs = trouble->slow_ms > 0 && dice >> 61 == 0;
+    unsigned most_ms = (unsigned)trouble->slow_ms * (hangs ? 8 : 1);
+    if (most_ms > 0)
+        take_time(ctx, (int)(dice / 1000 % (most_ms + 1)), !hangs);
+    if (!hangs && lw_ctx_done(ctx))
         return give_up(err, LW_ECANCELED, "asked to give up");
     if ((int)((dice >> 32) % 100) < trouble->fail_percent)
         return give_up(err, LW_ESYSTEM, "trouble on order");

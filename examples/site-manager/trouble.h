@@ -7,14 +7,15 @@
 #include <stdatomic.h>
 
 struct trouble {
-    int slow_ms; /* a step takes up to this long at each of its points, and at some much more */
+    int slow_ms;      /* a step takes up to this long at each of its points; at one in eight it
+                         hangs, for up to eight times that */
     int fail_percent; /* of the points; the attempt fails there */
     int die_permille; /* of the points; the process dies there of SIGKILL */
     uint64_t seed;
     _Atomic uint64_t count; /* points that were passed */
 };
 
-/* A point in a step: between two things that it does. Half of the slow ones do not listen to the
+/* A point in a step: between two things that it does. One that hangs does not listen to the
  * context, like a call into somebody else's code. LW_OK; LW_ECANCELED: give up; LW_ESYSTEM: fails;
  * both with a sentence. */
 int trouble_at(struct trouble *trouble, lw_ctx *ctx, lw_error *err);

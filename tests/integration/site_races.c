@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LANES = 10, PAUSE_US = 25000, SETTLE_TURNS = 3000 };
+enum { LANES = 10, PAUSE_US = 70000, SETTLE_TURNS = 3000 };
 
 /* What the answers so far have promised. */
 enum promise {
@@ -124,14 +124,14 @@ static void *run_lane(void *arg) {
 /* With trouble it may die at once. */
 static void start(struct race *race, bool is_calm) {
     char seed[24];
-    const char *options[20] = {"--retry-ms", "3", "--workers", "6"};
+    const char *options[20] = {"--retry-ms", "3", "--workers", "24"};
     size_t count = 4;
     snprintf(seed, sizeof seed, "%lld",
              (long long)(ledger_hash(race->seed, (uint64_t)(race->kills + race->deaths)) >> 1));
     if (race->is_unfenced)
         options[count++] = "--unfence";
     if (!is_calm) {
-        static const char *const trouble[] = {"--slow", "8", "--fail", "4", "--die", "15"};
+        static const char *const trouble[] = {"--slow", "10", "--fail", "4", "--die", "8"};
         memcpy(options + count, trouble, sizeof trouble);
         count += sizeof trouble / sizeof *trouble;
         options[count++] = "--seed";
@@ -151,8 +151,8 @@ static void kill_it(struct race *race, int *count) {
 
 /* Until all lanes have had their answers: kills it at most twice, and starts it again. */
 static void supervise(struct race *race, uint64_t dice) {
-    int kills = (int)(dice % 3);
-    int64_t next_us = (int64_t)(dice / 3 % (3 * PAUSE_US));
+    int kills = dice % 4 < 2 ? 0 : (int)(dice % 4) - 1;
+    int64_t next_us = (int64_t)(dice / 4 % (2 * PAUSE_US));
     while (atomic_load(&race->lanes_left) > 0) {
         bool has_died = site_manager_dies_within(&race->manager, kills > 0 ? next_us : 1000);
         if (!has_died && kills == 0)
@@ -160,7 +160,7 @@ static void supervise(struct race *race, uint64_t dice) {
         kills -= !has_died;
         kill_it(race, has_died ? &race->deaths : &race->kills);
         start(race, false);
-        next_us = (int64_t)(ledger_hash(dice, (uint64_t)kills) % (3 * PAUSE_US));
+        next_us = (int64_t)(ledger_hash(dice, (uint64_t)kills) % (2 * PAUSE_US));
     }
 }
 
@@ -265,11 +265,11 @@ static const char *run_round(struct race *race) {
     supervise(race, dice >> 8);
     for (int i = 0; i < LANES; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    if (dice % 3 == 0) { /* otherwise it goes on as it is */
+    if (dice % 4 == 0) { /* otherwise it goes on as it is */
         kill_it(race, &race->kills);
         start(race, true);
     }
-    check_lanes(race, dice / 3 % 3 == 0);
+    check_lanes(race, dice / 4 % 4 == 0);
     clear_lanes(race);
     return find_garbage(race);
 }
