@@ -127,6 +127,8 @@ int try_open_rig(struct rig *rig, const char *url, const struct rig_options *opt
     snprintf(rig->url, sizeof rig->url, "%s", url);
     if (mark)
         snprintf(rig->url, sizeof rig->url, "%.*s%u%s", (int)(mark - url), url, ++number, mark + 2);
+    if (options->resident_limit == 0) /* of a file: by turns, beginning with none in memory */
+        rig->options.resident_limit = number % 2;
     rig->allocator = lw_test_memory_allocator(memory);
     rig->clock = open_clock();
     rig->now = lw__now(rig->clock);

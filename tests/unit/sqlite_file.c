@@ -786,6 +786,11 @@ static int run_with(enum lw__sql which, int64_t id) {
     return lw__sqlite_file_run(file, which, "do it", NULL);
 }
 
+static int delete_row(enum lw__sql which, int64_t id) {
+    sqlite3_bind_int64(file->statements[which], 2, id); /* the last of a range */
+    return run_with(which, id);
+}
+
 static int put_task(int64_t id, const char *state) {
     bind_text(LW__SQL_TASK_PUT, 2, "send-email");
     bind_text(LW__SQL_TASK_PUT, 3, "default");
@@ -808,7 +813,7 @@ TEST(a_task_moves_to_the_history_and_back_with_all_it_has) {
     for (int at = 3; at <= 9; at++)
         sqlite3_bind_int64(file->statements[LW__SQL_HISTORY_PUT], at, 800 + at);
     assert_status(run_with(LW__SQL_HISTORY_PUT, 7), LW_OK);
-    assert_status(run_with(LW__SQL_TASK_DELETE, 7), LW_OK);
+    assert_status(delete_row(LW__SQL_TASK_DELETE, 7), LW_OK);
     assert_string_equal(ask(file->db, "SELECT count(*) FROM legwork_task"), "0");
     assert_string_equal(ask(file->db, "SELECT state || kind || key || payload || checkpoint || "
                                       "ended_ms || attempts FROM legwork_history"),
@@ -816,7 +821,7 @@ TEST(a_task_moves_to_the_history_and_back_with_all_it_has) {
 
     sqlite3_bind_int64(file->statements[LW__SQL_HISTORY_REVIVE], 2, 700);
     assert_status(run_with(LW__SQL_HISTORY_REVIVE, 7), LW_OK);
-    assert_status(run_with(LW__SQL_HISTORY_DELETE, 7), LW_OK);
+    assert_status(delete_row(LW__SQL_HISTORY_DELETE, 7), LW_OK);
     run_sql(file->db, "UPDATE legwork_task SET started_ms = NULL, token = NULL, "
                       "snoozes = 0");
     assert_string_equal(ask(file->db, "SELECT count(*) FROM (SELECT * FROM legwork_task INTERSECT "

@@ -32,6 +32,9 @@
     X(OUTBOX_SCAN, outbox_scan)         \
     X(OUTBOX_DELETE, outbox_delete)     \
     X(OUTBOX_FINISHED, outbox_finished) \
+    X(FREE_COUNT, free_count)           \
+    X(PAGE_COUNT, page_count)           \
+    X(SHORTEN, shorten)                 \
     X(PROBE, probe)
 
 /* What only an open needs, or a program's own connection. */

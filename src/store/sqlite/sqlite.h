@@ -5,6 +5,7 @@
  *     write.c    from the journal to the file    file.h   the file itself
  *     intake.c   from the outbox into the index  outbox.c a program's own connection
  *     recall.c   payloads, back into memory      reader.h a connection that only reads
+ *     remove.c   rows that leave                 running.h who runs what
  */
 #ifndef LW_STORE_SQLITE_SQLITE_H
 #define LW_STORE_SQLITE_SQLITE_H
@@ -32,6 +33,11 @@ struct lw__intake {
     int64_t taken[LW__INTAKE_MAX]; /* rows that the present turn deletes */
 };
 
+/* Rows that are to be deleted: ids that follow each other. */
+struct lw__removal {
+    uint64_t first, last; /* 0: none */
+};
+
 /* What hangs on the index of an SQLite store. */
 struct lw__sqlite {
     lw_allocator allocator;
@@ -42,7 +48,9 @@ struct lw__sqlite {
     uint64_t last_generation; /* of scopes, as it was last written; the pump's */
     bool is_unsure;           /* what is in the file, until it was opened anew; the pump's */
     struct lw__intake intake;
-    uint64_t token_bound; /* no token above was given, as the file has it; the pump's */
+    struct lw__removal task_removal, history_removal; /* the pump's */
+    uint64_t removed_rows; /* since the file was last looked at; the pump's */
+    uint64_t token_bound;  /* no token above was given, as the file has it; the pump's */
     struct lw__pump pump;
 };
 
@@ -67,6 +75,17 @@ struct lw__spec *lw__sqlite_outbox_spec(struct lw__sqlite *sqlite, sqlite3_stmt 
 /* Times: wall time in ms in the file, the clock's ns in memory. 0 stands for none. */
 int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at);
 uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms);
+
+/* ---- remove.c ----------------------------------------------------------------------------- */
+
+/* Deletes a row in the present transaction, but not at once: LW__SQL_TASK_DELETE or
+ * LW__SQL_HISTORY_DELETE. The second does what is left to be done, the third forgets it. */
+int lw__sqlite_remove(struct lw__sqlite *sqlite, enum lw__sql which, uint64_t id, lw_error *err);
+int lw__sqlite_remove_all(struct lw__sqlite *sqlite, lw_error *err);
+void lw__sqlite_remove_none(struct lw__sqlite *sqlite);
+
+/* Makes the file shorter, if most of it is free; in the present transaction. */
+int lw__sqlite_tidy(struct lw__sqlite *sqlite, lw_error *err);
 
 /* ---- recall.c ----------------------------------------------------------------------------- */
 

@@ -203,12 +203,10 @@ static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_
         sqlite3_bind_null(s, 10);
     bind_errors(sqlite, s, 11, view.errors);
     int rc = run(sqlite, LW__SQL_HISTORY_PUT, err);
-    if (rc < 0)
-        return rc;
-    sqlite3_bind_int64(statement(sqlite, LW__SQL_TASK_DELETE), 1, (int64_t)view.id);
-    return run(sqlite, LW__SQL_TASK_DELETE, err);
+    return rc == LW_OK ? lw__sqlite_remove(sqlite, LW__SQL_TASK_DELETE, view.id, err) : rc;
 }
 
+/* What moves back must find its row gone from where it was, and from where it goes. */
 static int write_revive(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_HISTORY_REVIVE);
     struct lw__task_view view;
@@ -216,21 +214,12 @@ static int write_revive(struct lw__sqlite *sqlite, const struct lw__task *task, 
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     bind_time(sqlite, s, 2, view.due_at);
     bind_count(s, 3, (view.flags & LW__TASK_RESERVED) != 0);
-    int rc = run(sqlite, LW__SQL_HISTORY_REVIVE, err);
-    if (rc < 0)
-        return rc;
-    sqlite3_bind_int64(statement(sqlite, LW__SQL_HISTORY_DELETE), 1, (int64_t)view.id);
-    return run(sqlite, LW__SQL_HISTORY_DELETE, err);
-}
-
-static int write_leave(struct lw__sqlite *sqlite, uint64_t id, lw_error *err) {
-    sqlite3_bind_int64(statement(sqlite, LW__SQL_HISTORY_DELETE), 1, (int64_t)id);
-    return run(sqlite, LW__SQL_HISTORY_DELETE, err);
-}
-
-static int write_void(struct lw__sqlite *sqlite, uint64_t id, lw_error *err) {
-    sqlite3_bind_int64(statement(sqlite, LW__SQL_TASK_DELETE), 1, (int64_t)id);
-    return run(sqlite, LW__SQL_TASK_DELETE, err);
+    int rc = lw__sqlite_remove_all(sqlite, err);
+    if (rc == LW_OK)
+        rc = run(sqlite, LW__SQL_HISTORY_REVIVE, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_remove(sqlite, LW__SQL_HISTORY_DELETE, view.id, err);
+    return rc == LW_OK ? lw__sqlite_remove_all(sqlite, err) : rc;
 }
 
 static int write_publish(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
@@ -281,8 +270,9 @@ static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error
         sqlite->intake.has_ended = true;
         return write_end(sqlite, entry->task, err);
     case LW__JOURNAL_REVIVE: return write_revive(sqlite, entry->task, err);
-    case LW__JOURNAL_LEAVE: return write_leave(sqlite, entry->id, err);
-    case LW__JOURNAL_VOID: return write_void(sqlite, entry->id, err);
+    case LW__JOURNAL_LEAVE:
+        return lw__sqlite_remove(sqlite, LW__SQL_HISTORY_DELETE, entry->id, err);
+    case LW__JOURNAL_VOID: return lw__sqlite_remove(sqlite, LW__SQL_TASK_DELETE, entry->id, err);
     case LW__JOURNAL_PUBLISH: return write_publish(sqlite, entry->task, err);
     case LW__JOURNAL_SCOPE: return write_scope(sqlite, entry->image, err);
     case LW__JOURNAL_SCOPE_LEAVE: return write_scope_leave(sqlite, entry->id, err);
@@ -340,7 +330,11 @@ static int commit(void *db, lw_error *err) {
     uint64_t last_id = index->last_id, last_token = index->last_token;
     uint64_t last_scope = index->scopes.last_id, generation = index->scopes.last_generation;
     lw__brief_unlock(&index->mu);
-    int rc = lw__sqlite_intake_write(sqlite, err);
+    int rc = lw__sqlite_remove_all(sqlite, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_tidy(sqlite, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_intake_write(sqlite, err);
     if (rc == LW_OK)
         rc = put_meta(sqlite, "last_id", last_id, err);
     if (rc == LW_OK)
@@ -363,6 +357,7 @@ static int commit(void *db, lw_error *err) {
 
 static void rollback(void *db) {
     struct lw__sqlite *sqlite = db;
+    lw__sqlite_remove_none(sqlite);
     sqlite->token_bound = 0; /* perhaps not in the file: the next turn writes it anew */
     if (!sqlite3_get_autocommit(sqlite->file->db))
         run(sqlite, LW__SQL_ROLLBACK, NULL);

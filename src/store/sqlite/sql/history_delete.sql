@@ -1,1 +1,1 @@
-DELETE FROM legwork_history WHERE id = ?1;
+DELETE FROM legwork_history WHERE id BETWEEN ?1 AND ?2;

@@ -1,5 +1,5 @@
 -- A task is terminal; its row is deleted in the same transaction.
-INSERT INTO legwork_history
+INSERT OR FAIL INTO legwork_history
     (id, state, due_ms, started_ms, ended_ms, attempts, crashes, snoozes, token, result, errors,
      errors_dropped, kind, queue, key, priority, created_ms, payload, value, progress_done,
      progress_total, progress_text, partial, checkpoint, run_at_ms, key_scope, key_until_ms,

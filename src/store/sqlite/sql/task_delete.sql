@@ -1,1 +1,1 @@
-DELETE FROM legwork_task WHERE id = ?1;
+DELETE FROM legwork_task WHERE id BETWEEN ?1 AND ?2;
