@@ -78,6 +78,14 @@ int lw__buffer_put_byte(struct lw__buffer *buffer, char byte) {
     return lw__buffer_put(buffer, (struct lw__slice){&byte, 1});
 }
 
+int lw__buffer_put_uint(struct lw__buffer *buffer, uint64_t number) {
+    char digits[20], *end = digits + sizeof digits, *at = end;
+    do
+        *--at = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return lw__buffer_put(buffer, lw__slice_between(at, end));
+}
+
 int lw__buffer_print(struct lw__buffer *buffer, const char *format, ...) {
     char text[512]; /* what is printed here is short; what is long is put */
     va_list args;

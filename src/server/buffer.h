@@ -9,6 +9,7 @@
 
 #include <legwork/runtime.h>
 #include <legwork/status.h>
+#include <stdint.h>
 
 struct lw__buffer {
     char *data;
@@ -30,6 +31,7 @@ void lw__buffer_clear(struct lw__buffer *buffer); /* frees what it grew; it is e
 int lw__buffer_put(struct lw__buffer *buffer, struct lw__slice slice);
 int lw__buffer_put_text(struct lw__buffer *buffer, const char *text);
 int lw__buffer_put_byte(struct lw__buffer *buffer, char byte);
+int lw__buffer_put_uint(struct lw__buffer *buffer, uint64_t number); /* in decimal */
 LW_PRINTF(2, 3) int lw__buffer_print(struct lw__buffer *buffer, const char *format, ...);
 
 /* Room for so many bytes in one piece, which the caller fills at once; NULL if there is none. */

@@ -196,8 +196,6 @@ static enum lw__http_event understand(struct lw__http_parser *parser, const char
     struct lw__http_notes notes = {0};
     request->expects_continue = false;
     request->field_count = 0;
-    if (read_request_line(parser, lw__http_cut_line(&at, end), request) == LW__HTTP_REFUSED)
-        return LW__HTTP_REFUSED;
     while (end - at > 2) {
         struct lw__http_field *field = &request->fields[request->field_count++];
         if (lw__http_split(parser, lw__http_cut_line(&at, end), field) == LW__HTTP_REFUSED

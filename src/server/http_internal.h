@@ -64,7 +64,7 @@ enum lw__http_event lw__http_line(struct lw__http_parser *parser, const char *da
                                   const struct lw__http_bound *bound, struct lw__slice *line);
 
 /* What requests and answers have of their own: the first line, read as soon as it is there, and the
- * whole head, from its first line to behind its empty one. */
+ * whole head, from behind its first line to behind its empty one. */
 struct lw__http_kind {
     enum lw__http_event (*read_first)(struct lw__http_parser *parser, struct lw__slice line,
                                       void *message);

@@ -125,11 +125,16 @@ static size_t head_start(const char *data) {
     return data[0] == '\r' ? 2 : 0;
 }
 
+/* has_first: the first line was read in this very call, into this very message. */
 static enum lw__http_event finish_head(struct lw__http_parser *parser, const char *data,
                                        const struct lw__http_kind *kind, void *message,
-                                       size_t *used) {
+                                       bool has_first, size_t *used) {
     size_t size = parser->line;
-    if (kind->understand(parser, data + head_start(data), data + size, message) == LW__HTTP_REFUSED)
+    const char *at = data + head_start(data);
+    struct lw__slice first = lw__http_cut_line(&at, data + size);
+    if (!has_first && kind->read_first(parser, first, message) == LW__HTTP_REFUSED)
+        return LW__HTTP_REFUSED;
+    if (kind->understand(parser, at, data + size, message) == LW__HTTP_REFUSED)
         return LW__HTTP_REFUSED;
     parser->line = parser->seen = parser->lines = parser->extras = 0;
     parser->body_size = 0;
@@ -166,6 +171,7 @@ enum lw__http_event lw__http_scan(struct lw__http_parser *parser, const char *da
     if (parser->phase == LW__HTTP_IS_REFUSED)
         return LW__HTTP_REFUSED;
     assert(parser->phase == LW__HTTP_IN_HEAD);
+    bool has_first = parser->lines == 0;
     for (;;) {
         struct lw__slice line;
         struct lw__http_bound bound = bound_line(parser);
@@ -174,7 +180,7 @@ enum lw__http_event lw__http_scan(struct lw__http_parser *parser, const char *da
         if (event != LW__HTTP_DONE)
             return event;
         if (line.size == 0 && !is_first)
-            return finish_head(parser, data, kind, message, used);
+            return finish_head(parser, data, kind, message, has_first, used);
         if (line.size == 0 && parser->line > 2)
             return lw__http_refuse(parser, 400, "there are empty lines before the head");
         if (line.size > 0 && count_line(parser, line, kind, message) == LW__HTTP_REFUSED)

@@ -56,7 +56,11 @@ void lw__http_start(struct lw__http_writer *writer, struct lw__buffer *out,
                                        .start = out->size,
                                        .needs_length = true,
                                        .status = LW_OK};
-    lw__buffer_print(out, "HTTP/1.1 %d %s\r\n", code, lw__http_reason(code));
+    lw__buffer_put_text(out, "HTTP/1.1 ");
+    lw__buffer_put_uint(out, (uint64_t)code);
+    lw__buffer_put_byte(out, ' ');
+    lw__buffer_put_text(out, lw__http_reason(code));
+    lw__buffer_put_text(out, "\r\n");
 }
 
 static bool is_all(struct lw__slice text, int class) {
@@ -131,8 +135,11 @@ static bool is_bodiless(int code) {
 }
 
 static void put_head(struct lw__http_writer *writer, uint64_t length) {
-    if (!is_bodiless(writer->code) && (length > 0 || writer->needs_length))
-        lw__buffer_print(writer->out, "Content-Length: %llu\r\n", (unsigned long long)length);
+    if (!is_bodiless(writer->code) && (length > 0 || writer->needs_length)) {
+        lw__buffer_put_text(writer->out, "Content-Length: ");
+        lw__buffer_put_uint(writer->out, length);
+        lw__buffer_put_text(writer->out, "\r\n");
+    }
     end_head(writer);
 }
 

@@ -141,12 +141,14 @@ void lw__json_put_bool(struct lw__json_writer *writer, bool is_true) {
 
 void lw__json_put_int(struct lw__json_writer *writer, int64_t number) {
     begin(writer);
-    lw__buffer_print(writer->out, "%lld", (long long)number);
+    if (number < 0)
+        lw__buffer_put_byte(writer->out, '-');
+    lw__buffer_put_uint(writer->out, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
 void lw__json_put_uint(struct lw__json_writer *writer, uint64_t number) {
     begin(writer);
-    lw__buffer_print(writer->out, "%llu", (unsigned long long)number);
+    lw__buffer_put_uint(writer->out, number);
 }
 
 void lw__json_put_double(struct lw__json_writer *writer, double number) {

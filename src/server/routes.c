@@ -20,33 +20,24 @@ const struct lw__route lw__routes[LW__ROUTES] = {
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 
-/* The next segment of a path, after its slash. */
-static struct lw__slice next_segment(const char **at, const char *end) {
-    const char *begin = *at + 1;
-    const char *stop = begin < end ? memchr(begin, '/', (size_t)(end - begin)) : NULL;
-    *at = stop ? stop : end;
-    return lw__slice_between(begin, *at);
-}
-
 /* Whether a path has the shape of a route's; *part is what stands for its {part}, if it has one. */
 static bool fits(const char *pattern, struct lw__slice path, struct lw__slice *part) {
     const char *at = path.data, *end = lw__slice_end(path);
-    const char *wanted = pattern, *wanted_end = pattern + strlen(pattern);
     *part = (struct lw__slice){NULL, 0};
-    while (at < end && wanted < wanted_end) {
-        if (*at != '/')
-            return false;
-        struct lw__slice segment = next_segment(&at, end);
-        struct lw__slice name = next_segment(&wanted, wanted_end);
-        if (name.data[0] == '{') {
-            if (segment.size == 0)
+    while (*pattern) {
+        if (*pattern == '{') {
+            const char *begin = at;
+            while (at < end && *at != '/')
+                at++;
+            if (at == begin)
                 return false;
-            *part = segment;
-        } else if (segment.size != name.size || memcmp(segment.data, name.data, name.size) != 0) {
+            *part = lw__slice_between(begin, at);
+            pattern = strchr(pattern, '}') + 1;
+        } else if (at == end || *at++ != *pattern++) {
             return false;
         }
     }
-    return at == end && wanted == wanted_end;
+    return at == end;
 }
 
 static bool answers(const struct lw__route *route, enum lw__http_method method) {
@@ -66,19 +57,17 @@ static int decode_part(struct lw__slice part, char *memory, size_t room,
 
 int lw__route_find(enum lw__http_method method, struct lw__slice path, char *memory, size_t room,
                    struct lw__route_match *match, lw_error *err) {
-    struct lw__slice part, found = {NULL, 0};
+    struct lw__slice part;
     *match = (struct lw__route_match){NULL, NULL, 0};
     for (size_t i = 0; i < LW__ROUTES; i++) {
         if (!fits(lw__routes[i].path, path, &part))
             continue;
-        match->allowed |= 1u << lw__routes[i].method;
-        if (!match->route && answers(&lw__routes[i], method)) {
+        if (answers(&lw__routes[i], method)) {
             match->route = &lw__routes[i];
-            found = part;
+            return decode_part(part, memory, room, match, err);
         }
+        match->allowed |= 1u << lw__routes[i].method;
     }
-    if (match->route)
-        return decode_part(found, memory, room, match, err);
     if (match->allowed == 0)
         return lw__refuse(err, LW_ENOTFOUND, "there is nothing at %s", lw__slice_show(path).text);
     if (match->allowed & 1u << LW__HTTP_GET)

@@ -81,7 +81,8 @@ extern const struct lw__route lw__routes[LW__ROUTES];
 struct lw__route_match {
     const struct lw__route *route; /* NULL: none */
     char *part;                    /* what stands for {queue} or {id}; NULL: the path has none */
-    unsigned allowed;              /* methods that this path has: a bit 1 << lw__http_method */
+    unsigned allowed;              /* without a route: the methods that this path has, a bit
+                                    * 1 << lw__http_method each */
 };
 
 /* Finds the route of a request. The part is written into the caller's memory, of at least

@@ -3,18 +3,11 @@
 
 #include <stdio.h>
 
-bool lw__slice_is(struct lw__slice slice, const char *text) {
-    return slice.size == strlen(text)
-           && (slice.size == 0 || memcmp(slice.data, text, slice.size) == 0);
-}
-
 static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-bool lw__slice_is_caseless(struct lw__slice slice, const char *text) {
-    if (slice.size != strlen(text))
-        return false;
+bool lw__slice_has_letters(struct lw__slice slice, const char *text) {
     for (size_t i = 0; i < slice.size; i++)
         if (lower(slice.data[i]) != lower(text[i]))
             return false;

@@ -32,8 +32,14 @@ static inline const char *lw__slice_end(struct lw__slice slice) {
 
 /* Whether it has exactly the letters of a string; the second one does not tell A from a, in ASCII
  * alone and whatever the locale. */
-bool lw__slice_is(struct lw__slice slice, const char *text);
-bool lw__slice_is_caseless(struct lw__slice slice, const char *text);
+static inline bool lw__slice_is(struct lw__slice slice, const char *text) {
+    size_t size = strlen(text);
+    return slice.size == size && (size == 0 || memcmp(slice.data, text, size) == 0);
+}
+bool lw__slice_has_letters(struct lw__slice slice, const char *text); /* of the same length */
+static inline bool lw__slice_is_caseless(struct lw__slice slice, const char *text) {
+    return slice.size == strlen(text) && lw__slice_has_letters(slice, text);
+}
 
 #define LW__SHOWN_MAX 40 /* bytes of a slice that a sentence shows */
 

@@ -1,6 +1,7 @@
-/* Fuzzes queries, percent-decoding and base64. */
+/* Fuzzes queries, percent-decoding, paths and base64. */
 #include "server/query.h"
 #include "server/base64.h"
+#include "server/routes.h"
 #include "server/utf8.h"
 
 #include <assert.h>
@@ -23,6 +24,29 @@ static void read_base64(struct lw__slice text, char *memory, size_t room) {
     free(second);
 }
 
+/* A target as a request has it: a path, and a query behind the ?. */
+static void find_route(struct lw__slice target) {
+    const char *mark = target.size > 0 ? memchr(target.data, '?', target.size) : NULL;
+    const char *end = lw__slice_end(target);
+    struct lw__slice path = lw__slice_between(target.data, mark ? mark : end);
+    struct lw__slice rest = lw__slice_between(mark ? mark + 1 : end, end);
+    char *part = malloc(path.size + 1), *values = malloc(rest.size + 1);
+    struct lw__route_match match;
+    struct lw__route_query query;
+    for (int method = 0; method < LW__HTTP_METHODS; method++) {
+        int status =
+            lw__route_find((enum lw__http_method)method, path, part, path.size + 1, &match, NULL);
+        assert(status == LW_OK || status == LW_ENOTFOUND || status == LW_EINVAL);
+        if (status == LW_OK) {
+            assert(!match.part || (match.part[0] != 0 && strlen(match.part) <= path.size));
+            status = lw__route_read_query(match.route, rest, values, rest.size + 1, &query, NULL);
+            assert(status == LW_OK || status == LW_EINVAL);
+        }
+    }
+    free(part);
+    free(values);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct lw__query_field fields[] = {{"kind", NULL}, {"key", NULL}, {"a", NULL}, {"", NULL}};
     struct lw__slice text = {(const char *)data, size};
@@ -38,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
     assert(lw__percent_decode(text, false, memory, size + 1, "it", &err) != LW_EFULL);
     read_base64(text, memory, size + 1);
+    find_route(text);
     free(memory);
     return 0;
 }
