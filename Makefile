@@ -12,10 +12,10 @@ help: ## print this
 	@echo 'More: docs/HACKING.md'
 
 .PHONY: run test test-crash test-races soak sim check bench bench-pool bench-engine bench-sqlite format symbols install clean
-run: ## build and run the tour of what the library does
+run: ## build and run the server, on a file under your state folder, until Ctrl-C
 	@tools/setup
 	@tools/build $(PRESET)
-	@build/$(PRESET)/examples/tour
+	@exec build/$(PRESET)/legwork serve
 
 test: ## run all tests; TESTS=pool picks by prefix, PRESET=clang|asan|tsan the build
 	@tools/setup

@@ -319,6 +319,32 @@ typedef struct lw_engine_stats {
 /* Returns LW_OK, LW_EINVAL, LW_EFORKED. Since: 0.2 */
 LW_API int lw_get_stats(lw_engine *engine, lw_engine_stats *stats);
 
+/* Figures of one queue, of one moment. */
+typedef struct lw_queue_stats {
+    const char *name;
+    bool is_paused;
+    uint64_t unfinished; /* tasks */
+    uint64_t enqueued;   /* of these, that wait for a worker */
+    uint64_t bytes;      /* of the payloads of unfinished ones */
+    uint64_t submitted_total;
+} lw_queue_stats;
+
+/* Figures of one kind, likewise. */
+typedef struct lw_kind_stats {
+    const char *name;
+    bool has_handler;                               /* here */
+    uint64_t created, scheduled, enqueued, started; /* tasks in these states now */
+    uint64_t finished, failed, aborted;             /* retained now */
+    uint64_t submitted_total;
+} lw_kind_stats;
+
+/* Calls `each` for every queue, or kind, that was ever named, until it returns false. The names
+ * live as long as the engine. Returns how many were shown; LW_EINVAL; LW_EFORKED. Since: 0.3 */
+LW_API int lw_list_queues(lw_engine *engine, bool (*each)(void *user, const lw_queue_stats *queue),
+                          void *user);
+LW_API int lw_list_kinds(lw_engine *engine, bool (*each)(void *user, const lw_kind_stats *kind),
+                         void *user);
+
 /* Writes all figures, per queue and kind, in the OpenMetrics text format, in pieces.
  * Returns LW_OK; what `write` returned, if that was negative; LW_EINVAL, LW_ENOMEM, LW_EFORKED.
  * Since: 0.2 */

@@ -1,0 +1,234 @@
+/* `legwork serve`: the settings, the engine, the server. `legwork check`: the settings alone. */
+#include "cli/command.h"
+
+#include "server/api/api.h"
+#include "server/memory.h"
+#include "server/refuse.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define HELP_MAX (1 << 16)
+
+/* What a run of the server is made of. */
+struct run {
+    int argc;
+    const char *const *argv;
+    struct lw__config config;
+    struct lw__serve_config values;
+    lw_log log;
+    lw_engine *engine;
+    char store[PATH_MAX + 32];
+    struct lw__server server;
+};
+
+/* ---- settings ------------------------------------------------------------------------------ */
+
+static void warn(void *user, const char *sentence) {
+    (void)user;
+    fprintf(stderr, "legwork: %s\n", sentence);
+}
+
+/* Flags, environment, and the file that they name. */
+static int read_settings(const struct run *run, struct lw__config *config,
+                         struct lw__serve_config *values, bool *wants_help, lw_error *err) {
+    int rest = 0;
+    int rc = lw__config_init(config, &lw__serve_table, values, &lw__server_memory);
+    if (rc == LW_OK)
+        rc = lw__config_flags(config, run->argc, run->argv, &rest, wants_help, err);
+    if (rc < 0 || *wants_help)
+        return rc;
+    if (rest < run->argc)
+        return lw__refuse(err, LW_EINVAL, "%s is not a flag, and takes no place here",
+                          lw__slice_show(lw__slice_of(run->argv[rest])).text);
+    rc = lw__config_environment(config, (const char *const *)environ, warn, NULL, err);
+    if (rc == LW_OK && values->config[0])
+        rc = lw__config_file(config, values->config, err);
+    return rc;
+}
+
+static void print(struct lw__buffer *text) {
+    fwrite(text->data, 1, text->size, stdout);
+    lw__buffer_clear(text);
+}
+
+static void print_help(const char *usage) {
+    struct lw__buffer text;
+    lw__buffer_init(&text, &lw__server_memory, HELP_MAX);
+    printf("usage: %s\n\n", usage);
+    lw__config_write_help(&lw__serve_table, &text);
+    print(&text);
+}
+
+static void print_values(const struct lw__config *config) {
+    struct lw__buffer text;
+    lw__buffer_init(&text, &lw__server_memory, HELP_MAX);
+    lw__config_write_values(config, &text);
+    print(&text);
+}
+
+static int complain(const lw_error *err) {
+    fprintf(stderr, "legwork: %s\n", err->message);
+    return err->status == LW_EINVAL ? LW__EXIT_USAGE : LW__EXIT_FAILED;
+}
+
+/* ---- the store ----------------------------------------------------------------------------- */
+
+/* Makes a folder and those above it; what is there already is fine. */
+static int make_folders(char *path, lw_error *err) {
+    for (char *at = strchr(path + 1, '/');; at = strchr(at + 1, '/')) {
+        if (at)
+            *at = '\0';
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+            return lw__refuse(err, LW_ESYSTEM, "the folder %s cannot be made: %s", path,
+                              strerror(errno));
+        if (!at)
+            return LW_OK;
+        *at = '/';
+    }
+}
+
+/* STATE_DIRECTORY is what a service manager has made for us. */
+static int find_folder(char *folder, size_t room, lw_error *err) {
+    const char *state = getenv("STATE_DIRECTORY"), *xdg = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    int length;
+    if (state && state[0] == '/')
+        length = snprintf(folder, room, "%s", state);
+    else if (xdg && xdg[0] == '/')
+        length = snprintf(folder, room, "%s/legwork", xdg);
+    else if (home && home[0] == '/')
+        length = snprintf(folder, room, "%s/.local/state/legwork", home);
+    else
+        return lw__refuse(err, LW_EINVAL, "there is no HOME: say where, with --store sqlite:PATH");
+    if ((size_t)length >= room)
+        return lw__refuse(err, LW_EINVAL, "the path of the state folder is too long");
+    return make_folders(folder, err);
+}
+
+static int choose_store(struct run *run, lw_error *err) {
+    const char *given = run->values.store;
+    char folder[PATH_MAX];
+    if (!given[0]) {
+        int rc = find_folder(folder, sizeof folder, err);
+        if (rc == LW_OK)
+            snprintf(run->store, sizeof run->store, "sqlite:%s/tasks.db", folder);
+        return rc;
+    }
+    if (strlen(given) >= sizeof run->store)
+        return lw__refuse(err, LW_EINVAL, "the URL of the store is too long");
+    memcpy(run->store, given, strlen(given) + 1);
+    return LW_OK;
+}
+
+static int open_engine(struct run *run, lw_error *err) {
+    int rc = choose_store(run, err);
+    if (rc == LW_OK)
+        rc = lw_open(&run->engine, run->store,
+                     LW_ENGINE_OPTIONS(.workers = 1, .task_limit = run->values.tasks_max,
+                                       .byte_limit = run->values.payloads_max,
+                                       .overflow = LW_REFUSE, .log = &run->log),
+                     err);
+    return rc == LW_OK ? lw_start(run->engine, err) : rc;
+}
+
+/* ---- serve --------------------------------------------------------------------------------- */
+
+/* Limits and timeouts hold at once; where it listens and stores stays. */
+static void reload(void *user) {
+    struct run *run = user;
+    struct lw__config config;
+    struct lw__serve_config values;
+    bool wants_help = false;
+    lw_error err = {.status = LW_ENOMEM, .message = "out of memory"};
+    if (read_settings(run, &config, &values, &wants_help, &err) < 0) {
+        fprintf(stderr, "legwork: the settings stay as they are: %s\n", err.message);
+        lw__config_clear(&config);
+        return;
+    }
+    lw__config_clear(&run->config);
+    run->config = config;
+    run->values = values;
+    run->config.values = &run->values;
+    lw__server_apply(&run->server);
+    fprintf(stderr, "legwork: the settings were read again\n");
+}
+
+static void greet(const struct run *run) {
+    const struct lw__listener *first = &run->server.listeners[0];
+    const char *url = first->is_unix ? "http://localhost" : first->text;
+    char curl[LW__LISTENER_TEXT_MAX + 32] = "curl";
+    if (first->is_unix)
+        snprintf(curl, sizeof curl, "curl --unix-socket %s", first->text + strlen("unix:"));
+    for (size_t i = 0; i < run->server.listener_count; i++)
+        printf("legwork serves %s\n", run->server.listeners[i].text);
+    printf("tasks are kept in %s\n", run->store);
+    printf("try, in another terminal:\n");
+    printf("  %s -d hello '%s/v1/queues/default/tasks?kind=greet'\n", curl, url);
+    printf("  %s -X POST '%s/v1/queues/default/claim?wait=10s'\n", curl, url);
+    printf("  %s '%s/v1/tasks'\n", curl, url);
+    fflush(stdout);
+}
+
+static int serve(struct run *run, lw_error *err) {
+    int rc = open_engine(run, err);
+    if (rc == LW_OK)
+        rc = lw__server_open(&run->server, &run->values, run->engine, &run->log, err);
+    if (rc < 0)
+        return rc;
+    run->server.on_reload = reload;
+    run->server.user = run;
+    greet(run);
+    rc = lw__server_run(&run->server);
+    if (rc == LW_PENDING)
+        _exit(LW__EXIT_FAILED); /* what was accepted is on the disk */
+    lw__server_close(&run->server);
+    if (rc == LW_ETIMEDOUT)
+        fprintf(stderr, "legwork: stopped before all that was due had run\n");
+    return LW_OK;
+}
+
+/* ---- commands ------------------------------------------------------------------------------ */
+
+static int with_settings(int argc, const char *const *argv, const char *usage,
+                         int (*go_on)(struct run *run, lw_error *err)) {
+    struct run *run = lw__server_alloc(sizeof *run);
+    bool wants_help = false;
+    lw_error err = {.status = LW_ENOMEM, .message = "out of memory"};
+    if (!run)
+        return complain(&err);
+    run->argc = argc;
+    run->argv = argv;
+    int rc = read_settings(run, &run->config, &run->values, &wants_help, &err);
+    run->log = (lw_log){.write = lw_log_print, .level = (lw_log_level)(run->values.log_level + 1)};
+    if (rc == LW_OK && wants_help)
+        print_help(usage);
+    else if (rc == LW_OK)
+        rc = go_on(run, &err);
+    int code = rc < 0 ? complain(&err) : LW__EXIT_OK;
+    lw_close(run->engine);
+    lw__config_clear(&run->config);
+    lw__server_free(run);
+    return code;
+}
+
+static int show_settings(struct run *run, lw_error *err) {
+    (void)err;
+    print_values(&run->config);
+    return LW_OK;
+}
+
+int lw__command_serve(int argc, const char *const *argv) {
+    return with_settings(argc, argv, "legwork serve [FLAG...]", serve);
+}
+
+int lw__command_check(int argc, const char *const *argv) {
+    return with_settings(argc, argv, "legwork check [FLAG...]", show_settings);
+}

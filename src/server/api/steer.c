@@ -1,0 +1,185 @@
+/* What an operator wants. The engine waits for the disk in these: threads of the pool. */
+#include "server/api/api.h"
+#include "server/api/handlers.h"
+#include "server/refuse.h"
+
+#define RUN_PAGE 1000 /* tasks of runMany that are looked at in one go */
+
+/* ---- one task ------------------------------------------------------------------------------ */
+
+static void refuse_id(struct lw__exchange *x) {
+    lw__reply_status(x, LW_EINVAL, &x->err);
+    lw__exchange_reply(x);
+}
+
+static void offload_for_id(struct lw__exchange *x, void (*work)(struct lw__exchange *x)) {
+    if (lw__exchange_id(x, &x->id, &x->err))
+        lw__exchange_offload(x, work, NULL);
+    else
+        refuse_id(x);
+}
+
+static void reply_for_id(struct lw__exchange *x, int rc) {
+    if (rc == LW_OK) {
+        lw__reply_empty(x, 204);
+    } else if (rc == LW_ENOTFOUND) {
+        lw__refuse(&x->err, rc, "there is no task %llu that this could be done to", x->id);
+        lw__reply_status(x, rc, &x->err);
+    } else {
+        lw__reply_status(x, rc, &x->err);
+    }
+}
+
+static void cancel(struct lw__exchange *x) {
+    int rc = lw_cancel(x->server->engine, x->id);
+    if (rc == LW_PENDING)
+        lw__reply_empty(x, 202);
+    else
+        reply_for_id(x, rc);
+}
+
+void lw__serve_cancel(struct lw__exchange *x) {
+    offload_for_id(x, cancel);
+}
+
+static void forget(struct lw__exchange *x) {
+    int rc = lw_forget(x->server->engine, x->id);
+    if (rc == LW_PENDING)
+        lw__refuse(&x->err, rc, "task %llu has not ended: cancel it first", x->id);
+    reply_for_id(x, rc);
+}
+
+void lw__serve_forget(struct lw__exchange *x) {
+    offload_for_id(x, forget);
+}
+
+static void run_one(struct lw__exchange *x) {
+    int rc = lw_retry_now(x->server->engine, x->id, &x->err);
+    if (rc == LW_EINVAL) /* it has finished: nothing is wrong with the request */
+        lw__reply_error(x, 409, "%s", x->err.message);
+    else if (rc == LW_EXISTS)
+        lw__reply_error(x, 409, "the key of task %llu is taken by another task", x->id);
+    else
+        reply_for_id(x, rc == LW_PENDING ? LW_OK : rc); /* it is on its way anyway */
+}
+
+void lw__serve_run(struct lw__exchange *x) {
+    offload_for_id(x, run_one);
+}
+
+/* ---- all that match ------------------------------------------------------------------------ */
+
+struct choice {
+    lw_filter filter;
+    bool is_dry;
+    uint64_t count;
+    lw_id ids[RUN_PAGE];
+    size_t found;
+};
+
+static bool note(void *user, const lw_snapshot *task) {
+    struct choice *choice = user;
+    choice->filter.after = task->id;
+    choice->ids[choice->found++] = task->id;
+    return choice->found < RUN_PAGE;
+}
+
+static void run_noted(struct lw__exchange *x, struct choice *choice) {
+    for (size_t i = 0; i < choice->found; i++)
+        if (choice->is_dry || lw_retry_now(x->server->engine, choice->ids[i], NULL) == LW_OK)
+            choice->count++;
+}
+
+/* Those that fail again meanwhile have ids that were passed already: it comes to an end. */
+static int run_state(struct lw__exchange *x, struct choice *choice, lw_state state) {
+    choice->filter.state = state;
+    choice->filter.after = 0;
+    choice->filter.limit = RUN_PAGE;
+    do {
+        choice->found = 0;
+        int rc = lw_list(x->server->engine, &choice->filter, note, choice);
+        if (rc < 0)
+            return rc;
+        run_noted(x, choice);
+    } while (choice->found == RUN_PAGE);
+    return LW_OK;
+}
+
+static void run_many(struct lw__exchange *x) {
+    struct choice *choice = x->state;
+    lw_state wanted = choice->filter.state;
+    int rc = run_state(x, choice, wanted ? wanted : LW_FAILED);
+    if (rc == LW_OK && !wanted)
+        rc = run_state(x, choice, LW_ABORTED);
+    if (rc < 0) {
+        lw__reply_status(x, rc, NULL);
+        return;
+    }
+    struct lw__json_writer *json = lw__reply_json(x, 200);
+    lw__json_object(json);
+    lw__json_key(json, "count");
+    lw__json_put_uint(json, choice->count);
+    lw__json_close(json);
+}
+
+static bool read_choice(struct lw__exchange *x, struct choice *choice, lw_error *err) {
+    static const char *const words[] = {"no", "yes", NULL};
+    const char *dry = lw__exchange_query(x, "dry_run");
+    int index = 0;
+    if (!lw__filter_read(x, &choice->filter, err)
+        || (dry && lw__word_read("dry_run", dry, words, &index, err) < 0))
+        return false;
+    choice->is_dry = index == 1;
+    lw_state state = choice->filter.state;
+    if (state == 0 || state == LW_FAILED || state == LW_ABORTED || state == LW_SCHEDULED)
+        return true;
+    lw__refuse(err, LW_EINVAL, "state %s: only failed, aborted and scheduled tasks can be run now",
+               lw_state_name(state));
+    return false;
+}
+
+void lw__serve_run_many(struct lw__exchange *x) {
+    struct choice *choice = lw__exchange_keep(x, sizeof *choice);
+    x->state = choice;
+    if (choice && read_choice(x, choice, &x->err)) {
+        lw__exchange_offload(x, run_many, NULL);
+        return;
+    }
+    lw__reply_status(x, choice ? LW_EINVAL : LW_ENOMEM, &x->err);
+    lw__exchange_reply(x);
+}
+
+/* ---- queues, and all of it ----------------------------------------------------------------- */
+
+static void reply_for_queue(struct lw__exchange *x, int rc) {
+    if (rc == LW_OK)
+        lw__reply_empty(x, 204);
+    else if (rc == LW_ENOTFOUND)
+        lw__reply_error(x, 404, "there is no queue %s", lw__slice_show(lw__slice_of(x->part)).text);
+    else
+        lw__reply_status(x, rc, NULL);
+}
+
+static void pause_queue(struct lw__exchange *x) {
+    reply_for_queue(x, lw_pause(x->server->engine, x->part));
+}
+
+static void resume_queue(struct lw__exchange *x) {
+    reply_for_queue(x, lw_resume(x->server->engine, x->part));
+}
+
+void lw__serve_pause(struct lw__exchange *x) {
+    lw__exchange_offload(x, pause_queue, NULL);
+}
+
+void lw__serve_resume(struct lw__exchange *x) {
+    lw__exchange_offload(x, resume_queue, NULL);
+}
+
+void lw__serve_drain(struct lw__exchange *x) {
+    struct lw__server *server = x->server;
+    lw__reply_empty(x, 202);
+    lw__exchange_reply(x);
+    if (server->phase == LW__SERVING)
+        lw__server_drain(server);
+}

@@ -1,0 +1,53 @@
+/* Listening sockets: on loopback, in the file system, or inherited from a service manager.
+ *
+ *     127.0.0.1:7475   [::1]:7475   localhost:7475   unix:/run/legwork/socket
+ *
+ * Anything else is refused: until there are tokens and TLS, whoever can connect can do everything.
+ *
+ * A service manager that keeps the sockets (LISTEN_FDS) lets them outlive this process: clients
+ * that come while it restarts wait in the backlog and are not refused. */
+#ifndef LW_SERVER_NET_LISTENER_H
+#define LW_SERVER_NET_LISTENER_H
+
+#include "server/net/loop.h"
+#include "server/slice.h"
+
+#define LW__LISTENERS_MAX 16
+#define LW__LISTENER_TEXT_MAX 160 /* bytes of an address as text */
+#define LW__LISTENER_REST_MS 100  /* without descriptors or memory it looks again after this */
+
+struct lw__listener;
+
+/* A connection came in: takes over the socket, or closes it. */
+typedef void (*lw__accepted)(void *user, int fd, const struct lw__listener *listener);
+
+struct lw__listener {
+    struct lw__loop *loop;
+    struct event accepting, resting;
+    lw__accepted accepted;
+    void *user;
+    int fd; /* -1: closed */
+    bool is_accepting;
+    bool is_unix, is_inherited;
+    char path[LW__LISTENER_TEXT_MAX]; /* of a unix socket that is ours to remove; "": none */
+    char text[LW__LISTENER_TEXT_MAX]; /* "http://127.0.0.1:7475", "unix:/run/legwork/socket" */
+};
+
+/* Opens a listening socket on an address; port 0 takes a free one. Accepts nothing before
+ * lw__listener_start. Returns LW_OK; LW_EINVAL: no address, or not a local one; LW_EBUSY: it is in
+ * use; LW_ESYSTEM. */
+int lw__listener_open(struct lw__listener *listener, struct lw__loop *loop, const char *address,
+                      lw_error *err);
+
+/* The same for a descriptor that was inherited. */
+int lw__listener_adopt(struct lw__listener *listener, struct lw__loop *loop, int fd, lw_error *err);
+
+void lw__listener_start(struct lw__listener *listener, lw__accepted accepted, void *user);
+
+/* Lets new connections wait in the backlog, and takes them again. */
+void lw__listener_pause(struct lw__listener *listener);
+void lw__listener_resume(struct lw__listener *listener);
+
+void lw__listener_close(struct lw__listener *listener);
+
+#endif

@@ -1,0 +1,289 @@
+/* Submitting and looking, against the real server. */
+#include "served.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct served s;
+
+/* Asks, and expects a code; the body stays until the next one. */
+static const char *expect(int code, const char *what, const char *body) {
+    static struct answer a;
+    answer_free(&a);
+    a = served_ask(&s, what, body);
+    if (a.code != code)
+        fprintf(stderr, "%s: %d %s\n", what, a.code, a.body ? a.body : "");
+    assert_int_equal(a.code, code);
+    return a.body;
+}
+
+static void assert_has(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fprintf(stderr, "\"%s\" is not in: %s\n", part, text);
+    CHECK(strstr(text, part) != NULL);
+}
+
+/* Until so many requests wait for something. */
+static void await_waiting(int count) {
+    char line[64];
+    snprintf(line, sizeof line, "legwork_http_waiting_requests %d\n", count);
+    while (!strstr(expect(200, "GET /metrics", NULL), line))
+        ;
+}
+
+/* ---- submit -------------------------------------------------------------------------------- */
+
+TEST(a_payload_passes_byte_for_byte) {
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    send_request(fd, "POST /v1/queues/q/tasks?kind=k", "a\0\xff\r\n", 5);
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 201);
+    assert_non_null(strstr(a.head, "\r\nLocation: /v1/tasks/1\r\n"));
+    assert_string_equal(a.body, "{\"id\":1,\"existed\":false}");
+    answer_free(&a);
+    close(fd);
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"payload_base64\":\"YQD/DQo=\"");
+    const char *json = "{ \"b\" : 1.0e2, \"a\":[ ] }";
+    expect(201, "POST /v1/queues/q/tasks?kind=k", json);
+    assert_has(expect(200, "GET /v1/tasks/2", NULL), json);
+    served_stop(&s);
+}
+
+TEST(what_was_answered_is_there_after_kill_9) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k&priority=0&delay=1h", "x");
+    served_kill(&s);
+    served_start(&s, NULL);
+    const char *task = expect(200, "GET /v1/tasks/1", NULL);
+    assert_has(task, "\"state\":\"scheduled\"");
+    assert_int_equal(number_in(task, "priority"), 0);
+    served_stop(&s);
+}
+
+TEST(a_key_is_accepted_once) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k&key=order%2017", "x");
+    assert_string_equal(expect(200, "POST /v1/queues/q/tasks?kind=k&key=order+17", "y"),
+                        "{\"id\":1,\"existed\":true}");
+    assert_has(expect(200, "GET /v1/tasks?key=order%2017", NULL), "\"id\":1,");
+    served_stop(&s);
+}
+
+TEST(an_array_is_accepted_whole_or_not_at_all) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/tasks", "{\"kind\":\"k\",\"delay\":\"1h\"}");
+    assert_string_equal(expect(201, "POST /v1/tasks",
+                               "[{\"kind\":\"a\",\"queue\":\"q\",\"payload\":[1, 2]},"
+                               "{\"kind\":\"b\",\"payload_base64\":\"AAE=\",\"after\":[1]}]"),
+                        "{\"ids\":[2,3],\"existed\":false}");
+    assert_has(expect(200, "GET /v1/tasks/2", NULL), "\"payload\":[1, 2]");
+    assert_has(expect(200, "GET /v1/tasks/3", NULL), "\"state\":\"created\"");
+    assert_has(expect(400, "POST /v1/tasks", "[{\"kind\":\"a\"},{\"kind\":\"\"}]"),
+               "task 2 of the array");
+    assert_has(expect(400, "POST /v1/tasks", "[]"), "1 to 1000");
+    assert_has(expect(200, "GET /v1/tasks?after=3", NULL), "\"tasks\":[]");
+    served_stop(&s);
+}
+
+TEST(an_envelope_may_be_larger_than_what_is_read_on_the_loop) {
+    served_start(&s, NULL);
+    size_t size = 200000;
+    char *body = malloc(size + 64);
+    int start = snprintf(body, 64, "{\"kind\":\"k\",\"payload\":\"");
+    memset(body + start, 'x', size);
+    memcpy(body + start + size, "\"}", 3);
+    assert_string_equal(expect(201, "POST /v1/tasks", body), "{\"id\":1,\"existed\":false}");
+    free(body);
+    served_stop(&s);
+}
+
+TEST(what_cannot_be_accepted_is_refused_with_a_sentence) {
+    served_start(&s, NULL);
+    assert_has(expect(400, "POST /v1/queues/q/tasks", "x"), "?kind=NAME");
+    assert_has(expect(400, "POST /v1/queues/q/tasks?kind=k&dealy=1s", "x"), "\\\"delay\\\"");
+    assert_has(expect(400, "POST /v1/queues/q/tasks?kind=k&delay=soon", "x"), "delay");
+    assert_has(expect(400, "POST /v1/queues/q/tasks?kind=k&priority=-1", "x"), "priority");
+    assert_has(expect(400, "POST /v1/queues/%20/tasks?kind=k", "x"), "queue");
+    assert_has(expect(400, "POST /v1/tasks", "{\"kind\":\"k\",\"delya\":\"1s\"}"), "delay");
+    assert_has(expect(400, "POST /v1/tasks", "{\"kind\":7}"), "a string");
+    assert_has(expect(400, "POST /v1/tasks", "{\"kind\":\"k\",\"kind\":\"k\"}"), "kind");
+    assert_has(expect(400, "POST /v1/tasks", "7"), "an object");
+    assert_has(
+        expect(400, "POST /v1/tasks", "{\"kind\":\"k\",\"payload\":1,\"payload_base64\":\"\"}"),
+        "not both");
+    expect(404, "GET /v1/tasks/1", NULL);
+    served_stop(&s);
+}
+
+TEST(a_full_store_answers_503_and_when_to_come_again) {
+    served_start(&s, (const char *const[]){"--tasks-max", "1", NULL});
+    expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
+    struct answer a = served_ask(&s, "POST /v1/queues/q/tasks?kind=k", "x");
+    assert_int_equal(a.code, 503);
+    assert_non_null(strstr(a.head, "\r\nRetry-After: 1\r\n"));
+    answer_free(&a);
+    served_stop(&s);
+}
+
+TEST(submits_in_a_row_are_answered_in_their_order) {
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    enum { ROUNDS = 200 };
+    for (int i = 0; i < ROUNDS; i++)
+        send_request(fd, "POST /v1/queues/q/tasks?kind=k", "x", 1);
+    send_request(fd, "GET /v1/tasks/200", NULL, 0);
+    for (int i = 1; i <= ROUNDS; i++) {
+        struct answer a = read_answer(fd, false);
+        assert_int_equal(a.code, 201);
+        assert_int_equal(number_in(a.body, "id"), i);
+        answer_free(&a);
+    }
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 200);
+    assert_int_equal(number_in(a.body, "id"), 200);
+    answer_free(&a);
+    close(fd);
+    served_stop(&s);
+}
+
+TEST(a_client_that_shuts_down_its_side_gets_its_answer) {
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    send_request(fd, "POST /v1/queues/q/tasks?kind=k", "x", 1);
+    shutdown(fd, SHUT_WR);
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 201);
+    answer_free(&a);
+    close(fd);
+    served_stop(&s);
+}
+
+TEST(a_client_that_waits_for_100_continue_gets_it) {
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    send_text(fd, "POST /v1/queues/q/tasks?kind=k HTTP/1.1\r\nHost: localhost\r\n"
+                  "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    char line[26] = "";
+    assert_int_equal(recv(fd, line, 25, MSG_WAITALL), 25);
+    assert_string_equal(line, "HTTP/1.1 100 Continue\r\n\r\n");
+    send_text(fd, "ab");
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 201);
+    answer_free(&a);
+    close(fd);
+    served_stop(&s);
+}
+
+/* ---- look ---------------------------------------------------------------------------------- */
+
+TEST(a_list_goes_page_by_page) {
+    served_start(&s, NULL);
+    for (int i = 0; i < 5; i++)
+        expect(201, i % 2 ? "POST /v1/queues/b/tasks?kind=k" : "POST /v1/queues/a/tasks?kind=j",
+               "x");
+    assert_int_equal(number_in(expect(200, "GET /v1/tasks?limit=2", NULL), "after"), 2);
+    assert_int_equal(number_in(expect(200, "GET /v1/tasks?limit=2&after=4", NULL), "after"), -1);
+    const char *page = expect(200, "GET /v1/tasks?queue=b&kind=k&state=enqueued", NULL);
+    assert_has(page, "\"id\":2,");
+    assert_has(page, "\"id\":4,");
+    CHECK(strstr(page, "\"id\":1,") == NULL);
+    assert_has(expect(400, "GET /v1/tasks?state=enqueud", NULL), "enqueued");
+    served_stop(&s);
+}
+
+TEST(a_wait_ends_with_the_task) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
+    int first = served_connect(&s), second = served_connect(&s);
+    send_request(first, "GET /v1/tasks/1?wait=5m", NULL, 0);
+    send_request(second, "GET /v1/tasks/1?wait=5m", NULL, 0);
+    await_waiting(2);
+    expect(204, "POST /v1/tasks/1/cancel", NULL);
+    for (int i = 0; i < 2; i++) {
+        struct answer a = read_answer(i ? second : first, false);
+        assert_int_equal(a.code, 200);
+        assert_has(a.body, "\"state\":\"aborted\"");
+        answer_free(&a);
+    }
+    close(first);
+    close(second);
+    served_stop(&s);
+}
+
+TEST(a_wait_that_is_over_shows_the_task_as_it_is) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
+    assert_has(expect(200, "GET /v1/tasks/1?wait=50ms", NULL), "\"state\":\"enqueued\"");
+    expect(404, "GET /v1/tasks/2?wait=5m", NULL);
+    served_stop(&s);
+}
+
+TEST(a_client_that_goes_while_it_waits_is_forgotten) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
+    int fd = served_connect(&s);
+    send_request(fd, "GET /v1/tasks/1?wait=5m", NULL, 0);
+    await_waiting(1);
+    close(fd);
+    await_waiting(0);
+    served_stop(&s);
+}
+
+/* ---- steer --------------------------------------------------------------------------------- */
+
+TEST(an_operator_cancels_runs_again_and_removes) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
+    expect(409, "DELETE /v1/tasks/1", NULL);
+    expect(204, "POST /v1/tasks/1/cancel", NULL);
+    expect(404, "POST /v1/tasks/1/cancel", NULL);
+    assert_int_equal(number_in(expect(200, "POST /v1/run?dry_run=yes", NULL), "count"), 1);
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"state\":\"aborted\"");
+    assert_int_equal(number_in(expect(200, "POST /v1/run?kind=other", NULL), "count"), 0);
+    assert_int_equal(number_in(expect(200, "POST /v1/run?state=aborted", NULL), "count"), 1);
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"state\":\"enqueued\"");
+    expect(204, "POST /v1/tasks/1/cancel", NULL);
+    expect(204, "POST /v1/tasks/1/run", NULL);
+    expect(204, "POST /v1/tasks/1/cancel", NULL);
+    expect(204, "DELETE /v1/tasks/1", NULL);
+    expect(404, "GET /v1/tasks/1", NULL);
+    assert_has(expect(400, "POST /v1/run?state=finished", NULL), "finished");
+    served_stop(&s);
+}
+
+TEST(a_scheduled_task_is_run_now) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k&delay=1h", "x");
+    expect(204, "POST /v1/tasks/1/run", NULL);
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"state\":\"enqueued\"");
+    served_stop(&s);
+}
+
+TEST(queues_are_paused_and_shown) {
+    served_start(&s, NULL);
+    expect(404, "POST /v1/queues/q/pause", NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
+    expect(204, "POST /v1/queues/q/pause", NULL);
+    assert_has(expect(200, "GET /v1/queues", NULL), "\"name\":\"q\",\"is_paused\":true");
+    assert_has(expect(200, "GET /v1/tasks/1/explain", NULL), "paused");
+    expect(204, "POST /v1/queues/q/resume", NULL);
+    assert_has(expect(200, "GET /v1/queues", NULL), "\"name\":\"q\",\"is_paused\":false");
+    assert_has(expect(200, "GET /v1/kinds", NULL), "\"name\":\"k\"");
+    served_stop(&s);
+}
+
+TEST(figures_of_the_server_follow_those_of_the_engine) {
+    served_start(&s, NULL);
+    expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
+    const char *text = expect(200, "GET /metrics", NULL);
+    assert_has(text, "legwork_http_answers_total{route=\"submit\",code=\"2xx\"} 1\n");
+    size_t size = strlen(text);
+    assert_string_equal(text + size - 6, "# EOF\n");
+    CHECK(strstr(text, "# EOF\n") == text + size - 6);
+    served_stop(&s);
+}

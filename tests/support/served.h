@@ -1,0 +1,62 @@
+/* The real `legwork serve` in a process of its own, and a client that speaks to it by raw bytes.
+ *
+ *     struct served s;
+ *     served_start(&s, NULL);
+ *     struct answer a = served_ask(&s, "POST /v1/queues/q/tasks?kind=k", "payload");
+ *     assert_int_equal(a.code, 201);
+ *     answer_free(&a);
+ *     served_stop(&s);
+ */
+#ifndef LW_TESTS_SUPPORT_SERVED_H
+#define LW_TESTS_SUPPORT_SERVED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct served {
+    pid_t pid;
+    int port;
+};
+
+struct answer {
+    int code;     /* 0: the connection ended without one */
+    char *head;   /* as it came */
+    char *body;   /* with a zero behind it */
+    size_t size;  /* of the body */
+    bool is_last; /* Connection: close */
+};
+
+/* Starts it on a free port, with the store sqlite:tasks.db in the present folder, and these flags
+ * besides (NULL ends them; NULL for none). Returns when it listens; if it does not, the test
+ * fails. */
+void served_start(struct served *s, const char *const *flags);
+
+/* SIGTERM, and waits for its end; fails the test unless that is clean. */
+void served_stop(struct served *s);
+
+/* kill -9, and waits. */
+void served_kill(struct served *s);
+
+/* Waits for its end; returns its exit code, or 128 + the signal. */
+int served_wait(struct served *s);
+
+/* A connection; a read on it that takes longer than 30 s fails the test. */
+int served_connect(const struct served *s);
+void send_all(int fd, const void *bytes, size_t size);
+void send_text(int fd, const char *text);
+
+/* Reads one answer; a 100 Continue is passed over. is_head: it has no body. */
+struct answer read_answer(int fd, bool is_head);
+void answer_free(struct answer *a);
+
+/* Writes a request: "POST /path" becomes the request line. body may be NULL. */
+void send_request(int fd, const char *what, const void *body, size_t size);
+
+/* A request on a connection of its own. */
+struct answer served_ask(const struct served *s, const char *what, const char *body);
+
+/* The number that follows "name": in JSON; -1: there is none. */
+long long number_in(const char *json, const char *name);
+
+#endif
