@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,8 @@ static int meet_locked(unsigned call) {
         if (nth < order->nth || nth - order->nth >= order->count || !applies(order, call))
             continue;
         fault = (int)order->fault;
+        if (order->fault == CUT_KILL)
+            raise(SIGKILL);
         disk.is_dark |= order->fault == CUT_POWER;
     }
     if (disk.is_dark)

@@ -29,7 +29,8 @@ void cut_vfs_install(void);
 enum cut_fault {
     CUT_POWER, /* this call and all after it fail, reads as well */
     CUT_ERROR, /* SQLITE_IOERR_WRITE, _TRUNCATE, _FSYNC, _DELETE */
-    CUT_FULL   /* SQLITE_FULL after half of a write; truncating and removing work */
+    CUT_FULL,  /* SQLITE_FULL after half of a write; truncating and removing work */
+    CUT_KILL   /* not the disk but the process: SIGKILL, instead of the call */
 };
 
 /* From the nth call (1: the next one) of those in `calls` on, `count` of them fail. Up to four

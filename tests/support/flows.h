@@ -19,7 +19,7 @@
 #include <legwork/flow.h>
 #include <legwork/testing.h>
 
-enum flow_step { SAVE, FILES, DB, BOOT, WIPE, FLOW_STEPS };
+enum flow_step { SAVE, FILES, DBASE, BOOT, WIPE, FLOW_STEPS };
 extern const char *const step_names[FLOW_STEPS];
 
 struct flow_rig;

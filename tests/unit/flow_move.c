@@ -11,11 +11,11 @@ static const char X[] = "example.org";
 /* ---- the fence, on one thread: a step moves its own flow while it runs -------------------- */
 
 FLOW_TEST(a_move_aborts_what_waits_and_starts_the_new_state) {
-    rig->scripts[DB] = script_retry;
+    rig->scripts[DBASE] = script_retry;
     start_flow(rig, X);
     run(rig);
     uint64_t generation = status_of(rig, X).generation;
-    lw_id old = step_of(rig, X, DB).task;
+    lw_id old = step_of(rig, X, DBASE).task;
     assert_status(move(rig, X, "deleting"), LW_OK);
     assert_int_equal(state_of(rig->engine, old), LW_ABORTED);
     lw_flow_status status = status_of(rig, X);
@@ -54,7 +54,7 @@ FLOW_TEST(what_runs_holds_up_the_new_state_and_has_no_effect_any_more) {
     start_flow(rig, X);
     assert_int_equal(run(rig), 3); /* save, files, wipe; never db or boot */
     CHECK(is_gone(rig, X));
-    assert_int_equal(rig->runs[DB] + rig->runs[BOOT], 0);
+    assert_int_equal(rig->runs[DBASE] + rig->runs[BOOT], 0);
     assert_int_equal(rig->runs[WIPE], 1);
     CHECK(!rig->is_unclean[WIPE]);
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_FLAG), 2); /* metadata, gone */
@@ -105,13 +105,13 @@ static lw_outcome move_twice(struct flow_rig *rig, lw_ctx *ctx, const lw_task *t
 }
 
 FLOW_TEST(a_later_move_supersedes_one_that_waits) {
-    rig->scripts[DB] = move_twice;
+    rig->scripts[DBASE] = move_twice;
     start_flow(rig, X);
     run(rig);
     assert_flow(rig, X, "suspended", LW_FLOW_AT_GOAL);
     assert_int_equal(rig->runs[WIPE], 0);
     assert_status(move(rig, X, "suspended"), LW_EXISTS);
-    rig->scripts[DB] = NULL;
+    rig->scripts[DBASE] = NULL;
     assert_status(move(rig, X, "creating"), LW_OK);
     run(rig);
     assert_flow(rig, X, "running", LW_FLOW_AT_GOAL);
@@ -232,7 +232,7 @@ static struct bench *open_bench(bool is_deaf) {
     bench = (struct bench){.gate = GATE, .begun = TALLY, .is_deaf = is_deaf};
     bench.rig.user = &bench;
     bench.rig.engine = OPEN_ENGINE(.workers = 3);
-    bench.rig.scripts[DB] = wait_at_gate;
+    bench.rig.scripts[DBASE] = wait_at_gate;
     assert_status(register_site(bench.rig.engine, &bench.rig, NULL), LW_OK);
     start(bench.rig.engine);
     return &bench;

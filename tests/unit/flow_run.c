@@ -51,10 +51,10 @@ FLOW_TEST(the_same_id_again_exists_and_shows_its_status) {
 FLOW_TEST(resources_do_not_know_each_other) {
     start_flow(rig, "a");
     start_flow(rig, "b");
-    rig->scripts[DB] = script_fail;
+    rig->scripts[DBASE] = script_fail;
     run(rig);
     start_flow(rig, "a/b");
-    rig->scripts[DB] = NULL;
+    rig->scripts[DBASE] = NULL;
     run(rig);
     assert_flow(rig, "a", "creating", LW_FLOW_HALTED);
     assert_flow(rig, "b", "creating", LW_FLOW_HALTED);
@@ -66,7 +66,7 @@ FLOW_TEST(resources_do_not_know_each_other) {
 static lw_outcome look_at_files(struct flow_rig *rig, lw_ctx *ctx, const lw_task *task) {
     (void)task;
     assert_int_equal(step_of(rig, X, FILES).state, LW_STEP_ACTIVE); /* both at the same time */
-    assert_int_equal(step_of(rig, X, DB).state, LW_STEP_ACTIVE);
+    assert_int_equal(step_of(rig, X, DBASE).state, LW_STEP_ACTIVE);
     return lw_done(ctx);
 }
 
@@ -120,12 +120,12 @@ FLOW_TEST(a_step_finds_id_payload_and_generation) {
 
 FLOW_TEST(a_step_retries_for_ever_from_3_seconds_on) {
     static const int64_t waits[] = {3, 6, 12, 24, 48, 96, 192, 300, 300, 300};
-    rig->scripts[DB] = script_retry;
+    rig->scripts[DBASE] = script_retry;
     start_flow(rig, X);
     run(rig);
     assert_int_equal(step_of(rig, X, FILES).state, LW_STEP_DONE);
     for (size_t i = 0; i < COUNT_OF(waits); i++) {
-        lw_flow_step step = step_of(rig, X, DB);
+        lw_flow_step step = step_of(rig, X, DBASE);
         lw_flow_status status = status_of(rig, X);
         char text[16];
         snprintf(text, sizeof text, "no %zu", i + 1);
@@ -137,12 +137,12 @@ FLOW_TEST(a_step_retries_for_ever_from_3_seconds_on) {
         int64_t wait_ms = step.due_ms - lw__wall_ms(rig->clock);
         CHECK(wait_ms >= waits[i] * 899 && wait_ms <= waits[i] * 1101); /* jitter: a tenth */
         advance_flow(rig, wait_ms + 1);
-        assert_int_equal(rig->runs[DB], i + 2);
+        assert_int_equal(rig->runs[DBASE], i + 2);
     }
-    rig->scripts[DB] = NULL;
+    rig->scripts[DBASE] = NULL;
     advance_flow(rig, 400000);
     assert_flow(rig, X, "running", LW_FLOW_AT_GOAL);
-    assert_int_equal(step_of(rig, X, DB).attempts, COUNT_OF(waits) + 2);
+    assert_int_equal(step_of(rig, X, DBASE).attempts, COUNT_OF(waits) + 2);
 }
 
 FLOW_TEST(a_step_that_was_done_before_is_skipped) {
@@ -152,7 +152,7 @@ FLOW_TEST(a_step_that_was_done_before_is_skipped) {
     assert_flow(rig, X, "running", LW_FLOW_AT_GOAL);
     assert_int_equal(step_of(rig, X, FILES).state, LW_STEP_SKIPPED);
     CHECK(step_of(rig, X, FILES).done_ms > 0);
-    assert_int_equal(step_of(rig, X, DB).state, LW_STEP_DONE);
+    assert_int_equal(step_of(rig, X, DBASE).state, LW_STEP_DONE);
 }
 
 static lw_outcome submit_more(struct flow_rig *rig, lw_ctx *ctx, const lw_task *task) {
@@ -180,7 +180,7 @@ FLOW_TEST(a_step_can_have_successors_and_a_result_of_its_own) {
 /* ---- halted ------------------------------------------------------------------------------- */
 
 FLOW_TEST(a_step_that_fails_for_good_halts_the_flow_and_others_go_on) {
-    rig->scripts[DB] = script_fail;
+    rig->scripts[DBASE] = script_fail;
     start_flow(rig, X);
     run(rig);
     lw_flow_status status = status_of(rig, X);
@@ -188,7 +188,7 @@ FLOW_TEST(a_step_that_fails_for_good_halts_the_flow_and_others_go_on) {
     assert_string_equal(status.reason, "db: never");
     assert_int_equal(step_of(rig, X, FILES).state, LW_STEP_DONE);
     assert_int_equal(step_of(rig, X, BOOT).state, LW_STEP_WAITING);
-    lw_flow_step db = step_of(rig, X, DB);
+    lw_flow_step db = step_of(rig, X, DBASE);
     assert_int_equal(db.state, LW_STEP_HALTED);
     assert_int_equal(db.attempts, 1);
     assert_string_equal(db.error, "never");
@@ -202,7 +202,7 @@ FLOW_TEST(a_step_that_fails_for_good_halts_the_flow_and_others_go_on) {
 
 FLOW_TEST(a_halted_flow_is_resumed) {
     lw_error err = {0};
-    rig->scripts[DB] = rig->scripts[FILES] = script_fail;
+    rig->scripts[DBASE] = rig->scripts[FILES] = script_fail;
     start_flow(rig, X);
     assert_status(lw_flow_resume(rig->engine, "site", X, &err), LW_PENDING);
     run(rig);
@@ -213,12 +213,12 @@ FLOW_TEST(a_halted_flow_is_resumed) {
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_RESUMED), 1);
     run(rig);
     assert_flow(rig, X, "creating", LW_FLOW_HALTED); /* again */
-    rig->scripts[DB] = rig->scripts[FILES] = NULL;
+    rig->scripts[DBASE] = rig->scripts[FILES] = NULL;
     assert_status(lw_flow_resume(rig->engine, "site", X, &err), LW_OK);
     assert_status(lw_flow_resume(rig->engine, "site", X, &err), LW_PENDING);
     run(rig);
     assert_flow(rig, X, "running", LW_FLOW_AT_GOAL);
-    assert_int_equal(rig->runs[DB], 3);
+    assert_int_equal(rig->runs[DBASE], 3);
     assert_int_equal(rig->runs[BOOT], 1);
     assert_int_equal(status_of(rig, X).generation, generation);
     assert_status(lw_flow_resume(rig->engine, "site", X, &err), LW_PENDING);
@@ -237,13 +237,13 @@ FLOW_TEST(the_task_of_a_halted_step_can_be_retried_as_any_other) {
 }
 
 FLOW_TEST(a_step_whose_task_was_cancelled_is_halted) {
-    rig->scripts[DB] = script_retry;
+    rig->scripts[DBASE] = script_retry;
     start_flow(rig, X);
     run(rig);
-    assert_status(lw_cancel(rig->engine, step_of(rig, X, DB).task), LW_OK);
+    assert_status(lw_cancel(rig->engine, step_of(rig, X, DBASE).task), LW_OK);
     assert_flow(rig, X, "creating", LW_FLOW_HALTED);
     assert_string_equal(status_of(rig, X).reason, "db: it has no task");
-    rig->scripts[DB] = NULL;
+    rig->scripts[DBASE] = NULL;
     assert_status(lw_flow_resume(rig->engine, "site", X, NULL), LW_OK);
     run(rig);
     assert_flow(rig, X, "running", LW_FLOW_AT_GOAL);
@@ -275,8 +275,8 @@ FLOW_TEST(a_step_aborts_the_whole_flow) {
     assert_int_equal(step_of(rig, X, SAVE).state, LW_STEP_DONE);
     assert_int_equal(step_of(rig, X, FILES).state, LW_STEP_ABORTED);
     assert_string_equal(step_of(rig, X, FILES).error, "stop it");
-    assert_int_equal(step_of(rig, X, DB).state, LW_STEP_ABORTED);
-    assert_int_equal(step_of(rig, X, DB).task, db);
+    assert_int_equal(step_of(rig, X, DBASE).state, LW_STEP_ABORTED);
+    assert_int_equal(step_of(rig, X, DBASE).task, db);
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_ABORTED), 1);
     assert_string_equal(rig->events[rig->event_count - 1].text, "stop it");
     assert_status(lw_flow_resume(rig->engine, "site", X, &err), LW_EINVAL);
@@ -304,12 +304,12 @@ FLOW_TEST(an_aborted_flow_is_moved_to_its_end) {
 
 FLOW_TEST(a_flag_set_from_outside_completes_its_step) {
     lw_error err = {0};
-    rig->scripts[DB] = script_retry;
+    rig->scripts[DBASE] = script_retry;
     start_flow(rig, "first");
     start_flow(rig, X);
     assert_status(lw_flow_set(rig->engine, "site", X, "db", 0, &err), LW_PENDING); /* not ready */
     run(rig);
-    int runs = rig->runs[DB];
+    int runs = rig->runs[DBASE];
     uint64_t generation = status_of(rig, X).generation;
     assert_status(lw_flow_set(rig->engine, "site", X, "db", generation + 1, &err), LW_ELEASE);
     assert_status(lw_flow_set(rig->engine, "site", X, "db", generation - 1, &err), LW_ELEASE);
@@ -317,12 +317,12 @@ FLOW_TEST(a_flag_set_from_outside_completes_its_step) {
     assert_int_equal(step_of(rig, X, BOOT).state, LW_STEP_WAITING);
     assert_status(lw_flow_set(rig->engine, "site", X, "db", generation, &err), LW_OK);
     assert_int_equal(step_of(rig, X, BOOT).state, LW_STEP_ACTIVE);
-    assert_int_equal(step_of(rig, X, DB).state, LW_STEP_DONE);
+    assert_int_equal(step_of(rig, X, DBASE).state, LW_STEP_DONE);
     assert_status(lw_flow_set(rig->engine, "site", X, "db", generation, &err), LW_OK);
     run(rig);
     assert_flow(rig, X, "running", LW_FLOW_AT_GOAL);
-    assert_int_equal(rig->runs[DB], runs); /* its task has ended without running */
-    assert_int_equal(step_of(rig, X, DB).task, 0);
+    assert_int_equal(rig->runs[DBASE], runs); /* its task has ended without running */
+    assert_int_equal(step_of(rig, X, DBASE).task, 0);
     assert_int_equal(rig->runs[BOOT], 1);
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_FLAG), 4 + 2);
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_GOAL), 1);
@@ -346,17 +346,17 @@ FLOW_TEST(a_halted_step_can_be_completed_from_outside_and_that_may_be_the_goal) 
 static lw_outcome set_own_flag(struct flow_rig *rig, lw_ctx *ctx, const lw_task *task) {
     assert_status(lw_flow_set(rig->engine, "site", task->key, "db", 0, NULL), LW_OK);
     assert_int_equal(step_of(rig, X, BOOT).state, LW_STEP_ACTIVE);
-    return rig->runs[DB] == 1 ? lw_retry(ctx, "not quite") : lw_done(ctx);
+    return rig->runs[DBASE] == 1 ? lw_retry(ctx, "not quite") : lw_done(ctx);
 }
 
 FLOW_TEST(what_a_step_says_after_its_flag_was_set_has_no_effect) {
-    rig->scripts[DB] = set_own_flag;
+    rig->scripts[DBASE] = set_own_flag;
     start_flow(rig, X);
     run(rig);
     assert_flow(rig, X, "running", LW_FLOW_AT_GOAL);
     assert_int_equal(rig->runs[BOOT], 1);
     advance_flow(rig, 60000);
-    assert_int_equal(rig->runs[DB], 1);
+    assert_int_equal(rig->runs[DBASE], 1);
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_FLAG), 4);
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_GOAL), 1);
 }
@@ -468,7 +468,7 @@ FLOW_TEST(a_task_of_its_own_kind_starts_a_flow) {
 FLOW_TEST(a_flow_goes_on_after_the_store_was_closed) {
     if (!is_flow_durable(rig))
         return;
-    rig->scripts[DB] = script_retry;
+    rig->scripts[DBASE] = script_retry;
     start_flow(rig, X);
     reopen_flow_rig(rig);
     assert_flow(rig, X, "creating", LW_FLOW_ACTIVE);
@@ -477,9 +477,9 @@ FLOW_TEST(a_flow_goes_on_after_the_store_was_closed) {
     reopen_flow_rig(rig);
     assert_int_equal(status_of(rig, X).generation, generation);
     assert_int_equal(step_of(rig, X, FILES).state, LW_STEP_DONE);
-    assert_int_equal(step_of(rig, X, DB).state, LW_STEP_ACTIVE);
-    assert_string_equal(step_of(rig, X, DB).error, "no 1");
-    rig->scripts[DB] = NULL;
+    assert_int_equal(step_of(rig, X, DBASE).state, LW_STEP_ACTIVE);
+    assert_string_equal(step_of(rig, X, DBASE).error, "no 1");
+    rig->scripts[DBASE] = NULL;
     advance_flow(rig, 10000);
     assert_flow(rig, X, "running", LW_FLOW_AT_GOAL);
     assert_int_equal(rig->runs[FILES], 1);
