@@ -132,7 +132,7 @@ int lw__index_restore_locked(struct lw__index *index, const struct lw__restored 
 void lw__index_charge_locked(struct lw__index *index, uint64_t id, uint64_t now) {
     struct lw__task *task = lw__ids_find(&index->ids, id);
     if (task && lw__task_flags(task) & LW__TASK_SCOPED && lw__task_spec(task)->member->link.next)
-        lw__scope_charge_locked(index, task);
+        lw__scope_note_lost_locked(index, task);
     if (!task || lw_state_is_terminal(lw__task_state(task)))
         return; /* its outcome was durable already */
     struct lw__errors *old = lw__see(&task->errors);

@@ -163,17 +163,6 @@ void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *
     lw__scope_note_locked(index, scope);
 }
 
-/* It was open when its process died: what the fence has held until then has not begun. */
-void lw__scope_charge_locked(struct lw__index *index, const struct lw__task *task) {
-    const struct lw__member *lost = lw__task_spec(task)->member;
-    lw__scope_note_lost_locked(index, task);
-    struct lw__scope *scope = lw__scope_find_locked(index, lost->scope);
-    if (lost->generation == scope->generation)
-        return;
-    for (struct lw__task_link *link = scope->tasks.next; link != &scope->tasks; link = link->next)
-        member_of(link)->is_unclean = true;
-}
-
 /* ---- the fence ---------------------------------------------------------------------------- */
 
 /* Releases what it has held; those that wait for another task, too, stay. */

@@ -147,9 +147,6 @@ bool lw__scope_is_present_locked(const struct lw__index *index, const struct lw_
 /* The attempt of a member was lost: nobody knows whether it still does something. */
 void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *task);
 
-/* The same when a store is opened again, of a task that ran when it died. */
-void lw__scope_charge_locked(struct lw__index *index, const struct lw__task *task);
-
 /* The three parts. Prepare: LW_OK, LW_EINVAL, LW_ECHANGED, LW_ENOMEM; *plan is zeroed by the
  * caller, and on failure left so. */
 int lw__scope_prepare_locked(struct lw__index *index, struct lw__scope *scope,

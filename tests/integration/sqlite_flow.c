@@ -1,7 +1,8 @@
-/* Every transition of a flow, and a kill -9 at it: at every call with which SQLite writes, truncates,
- * syncs or removes, and before, in and after every handler. Whoever opens the file next brings the
- * site to its goal: wholly there, or wholly gone and its name free. What the steps do is real: a row
- * of a table in the same file, committed together with the step's completion, and files. */
+/* Every transition of a flow, and a kill -9 at it: at every call with which SQLite writes,
+ * truncates, syncs or removes, and before, in and after every handler. Whoever opens the file next
+ * brings the site to its goal: wholly there, or wholly gone and its name free. What the steps do is
+ * real: a row of a table in the same file, committed together with the step's completion, and
+ * files. */
 #include "cut_vfs.h"
 #include "test.h"
 

@@ -1,8 +1,8 @@
-/* The race: sites are created and deleted at random moments, by steps that are slow, fail, do half of
- * their work, ignore that they are asked to give up, or die; on a virtual clock, in one thread, from
- * a seed. Whatever happens a site is wholly there or wholly gone in the end, its name is free again,
- * and no two generations ever work on it at the same time. The same without the fence has to find
- * garbage: else the test would be blind. */
+/* The race: sites are created and deleted at random moments, by steps that are slow, fail, do half
+ * of their work, ignore that they are asked to give up, or die; on a virtual clock, in one thread,
+ * from a seed. Whatever happens a site is wholly there or wholly gone in the end, its name is free
+ * again, and no two generations ever work on it at the same time. The same without the fence has to
+ * find garbage: else the test would be blind. */
 #include "test.h"
 
 #include "base/random.h"

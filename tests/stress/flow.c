@@ -1,5 +1,5 @@
-/* Flows with real threads: steps that settle at the same moment, moves in the middle of it, waiters.
- * The parts of a resource are made and removed by its steps, as in tests/sim/flow.c. */
+/* Flows with real threads: steps that settle at the same moment, moves in the middle of it, and
+ * waiters. The parts of a resource are made and removed by its steps, as in tests/sim/flow.c. */
 #include "stress_engine.h"
 
 #include <legwork/flow.h>

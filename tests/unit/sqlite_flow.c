@@ -1,5 +1,5 @@
-/* Flows on an SQLite file: steps that complete in their own transactions, starts in a transaction of
- * the program's, and processes that die while a fence stands. */
+/* Flows on an SQLite file: steps that complete in their own transactions, starts in a transaction
+ * of the program's, and processes that die while a fence stands. */
 #include "flows.h"
 
 #include <legwork/outbox_sqlite.h>
