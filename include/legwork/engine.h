@@ -76,6 +76,25 @@ typedef struct lw_retention {
 
 typedef struct lw_engine lw_engine;
 
+/* What a process is to a store that several have open. One owns it and runs the tasks; the others
+ * open it with the role of a client or reader, before it or after it, whether it is there or not.
+ *
+ * A client submits, looks and waits; it runs nothing, and recovers nothing. What it submits is on
+ * disk when the call returns, and the owner takes it in at once. Its differences:
+ *   lw_submit     gives the id, and never LW_EXISTS: if the key is taken when the owner takes it
+ *                 in, the task is dropped. Look for what has a key by lw_find. LW_EFULL: task_limit
+ *                 tasks wait for being taken in; whatever the policy, it does not wait for room.
+ *   run, on_end   are refused: they would be of this process.
+ *   lw_get etc.   show what is on disk. A task is `created` until the owner has taken it in;
+ *                 `started` is known without the time. lw_find and lw_list with a filter read all
+ *                 tasks that there are.
+ *   lw_cancel, lw_retry_now, lw_forget   ask the owner: LW_PENDING, or LW_ENOTFOUND.
+ *   lw_get_stats  counts the states, and nothing else.
+ *   lw_handle, lw_queue, lw_start, lw_pause, lw_wait_idle, lw_events_open, lw_metrics_write
+ *                 are the owner's: LW_EINVAL.
+ * A reader is a client that may not even write to the file: LW_EINVAL where a client asks. */
+typedef enum lw_role { LW_ROLE_OWNER = 0, LW_ROLE_CLIENT = 1, LW_ROLE_READER = 2 } lw_role;
+
 typedef struct lw_engine_options {
     size_t struct_size;
     const char *name; /* of threads and log lines: at most LW_POOL_NAME_MAX. Default: "legwork" */
@@ -107,15 +126,17 @@ typedef struct lw_engine_options {
     const lw_log *log;             /* copied. Default: silence */
     lw_clock *clock;               /* Default: the system's */
     const lw_allocator *allocator; /* copied. Default: malloc */
+    lw_role role;                  /* Default: LW_ROLE_OWNER */
 } lw_engine_options;
 
 #define LW_ENGINE_OPTIONS(...) \
     LW_OPTIONS_OF(lw_engine_options, .struct_size = sizeof(lw_engine_options), __VA_ARGS__)
 
-/* Opens an engine on a store: "memory:" keeps tasks in memory. `options` may be NULL. Tasks can be
- * submitted from now on; they run after lw_start.
- * Returns LW_OK; LW_EINVAL with a sentence; LW_ENOMEM; LW_ESYSTEM. Owns: the caller closes it.
- * Since: 0.2 */
+/* Opens an engine on a store: "memory:" keeps tasks in memory, "sqlite:PATH" in a file. `options`
+ * may be NULL. Tasks can be submitted from now on; they run after lw_start.
+ * Returns LW_OK; with a sentence: LW_EINVAL; LW_EBUSY: another process owns the store;
+ * LW_ENOTFOUND: a client or reader, and there is no store yet; LW_ECORRUPT; LW_ENOMEM; LW_ESYSTEM.
+ * Owns: the caller closes it. Since: 0.2 */
 LW_API int lw_open(lw_engine **engine, const char *url, const lw_engine_options *options,
                    lw_error *err);
 

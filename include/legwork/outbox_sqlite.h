@@ -37,14 +37,18 @@ LW_BEGIN_DECLS
  * sentence. Since: 0.3 */
 LW_API int lw_outbox_sqlite_prepare(sqlite3 *db, lw_error *err);
 
+/* The id of the task that the row with this `seq` of legwork_outbox becomes. */
+#define LW_OUTBOX_SQLITE_ID(seq) (1000000000000000ull + (seq))
+
 /* Puts a task into the outbox, in the transaction that the connection is in; without one it is
  * accepted when this returns. What is wrong with the task is told here, as by lw_submit. Not
  * possible are `run`, `arg`, `on_drop` and `on_end`, which belong to one process. `delay_ms` and
  * the other times count from now.
  *
- * *id (may be NULL) becomes 0: a task gets its id from the engine that takes it in, after the
- * commit. To find it give it a key (lw_find). If the key is taken by then the row is dropped, as
- * lw_submit would say LW_EXISTS. If there is no room it waits in the outbox.
+ * *id (may be NULL) becomes the id that the task will have: LW_OUTBOX_SQLITE_ID of its row's seq.
+ * Until the engine has taken it in only clients and readers find it (lw_get). If there is no room
+ * it waits in the outbox. If its key is taken by then the row is dropped, where lw_submit would say
+ * LW_EXISTS, and there never is such a task: what has a key is better looked for by that (lw_find).
  *
  * Returns LW_OK: it is in the transaction. Otherwise nothing was written, and the transaction can
  * go on, with a sentence: LW_EINVAL; LW_ENOTFOUND: the tables are not there

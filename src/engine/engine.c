@@ -62,6 +62,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
         .allocator = &engine->set.allocator,
         .log = &engine->set.log,
         .clock = engine->set.clock,
+        .role = engine->set.role,
         .task_limit = engine->set.task_limit,
         .byte_limit = engine->set.byte_limit,
         .reserve = engine->set.reserve,
@@ -192,6 +193,8 @@ static int start_workers(lw_engine *engine, lw_error *err) {
 }
 
 static int check_start_locked(lw_engine *engine, lw_error *err) {
+    if (lw__engine_remote(engine))
+        return lw__client_refuse(engine, "there is nothing to start", err);
     if (engine->start_status < 0) {
         if (err)
             *err = engine->start_error;

@@ -4,7 +4,8 @@
  *     registry.c   kinds and queues by name            stop.c       stop, wait_idle
  *     spec.c       a task as submitted, checked        wait.c       lw_wait, _get, _find, _list
  *     submit.c     accept; what to do when it is full  snapshot.c   copies for callers
- *     answers.c    who submitted without waiting
+ *     answers.c    who submitted without waiting       client.c     where another process owns
+ *                                                                   the store
  *     hand.c       who runs attempts: turns, batches   tell.c       callbacks and log, at the end
  *     attempt.c    one attempt, and what a handler     events.c     streams of state changes
  *                  can call                            explain.c    why a task does not run
@@ -327,6 +328,28 @@ static inline void lw__submit_offer_room(lw_engine *engine) {
         lw__lot_wake_oldest(&engine->room);
     }
 }
+
+/* ---- client.c ----------------------------------------------------------------------------- */
+
+/* Where another process owns the store, these stand for what the engine does itself. */
+
+static inline const struct lw__remote_ops *lw__engine_remote(const lw_engine *engine) {
+    return engine->store->ops->remote;
+}
+
+int lw__client_submit(lw_engine *engine, const lw_task *const *tasks, size_t count, lw_id *ids,
+                      lw_error *err);
+int lw__client_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot);
+int lw__client_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *snapshot);
+int lw__client_wait(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot);
+int lw__client_list(lw_engine *engine, const lw_filter *filter, size_t limit,
+                    bool (*each)(void *user, const lw_snapshot *task), void *user);
+int lw__client_look(lw_engine *engine, lw_id id, struct lw__outlook *outlook);
+int lw__client_change(lw_engine *engine, lw_id id, enum lw__change change, lw_error *err);
+int lw__client_get_stats(lw_engine *engine, lw_engine_stats *stats);
+
+/* LW_EINVAL with a sentence: this is the owner's. */
+int lw__client_refuse(const lw_engine *engine, const char *what, lw_error *err);
 
 /* ---- answers.c ---------------------------------------------------------------------------- */
 

@@ -145,8 +145,8 @@ int lw_events_open(lw_engine *engine, lw_events **events, size_t capacity) {
         return LW_EINVAL;
     *events = NULL;
     int rc = lw__engine_check(engine);
-    if (rc < 0)
-        return rc;
+    if (rc < 0 || lw__engine_remote(engine))
+        return rc < 0 ? rc : LW_EINVAL;
     capacity = capacity ? capacity : CAPACITY_DEFAULT;
     struct lw_events *stream = lw__alloc(&engine->set.allocator, size_of(capacity));
     if (!stream)

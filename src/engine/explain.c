@@ -137,6 +137,8 @@ static void say_stop(struct case_file *c) {
 }
 
 static void say_obstacles(struct case_file *c) {
+    if (lw__engine_remote(c->engine))
+        return; /* the owner knows */
     if (!atomic_load(&c->engine->is_started))
         say(c, "the engine has not been started");
     if (!c->outlook->has_handler)
@@ -275,12 +277,55 @@ static void explain_end(struct case_file *c, const char *how) {
             quote(o->error).text);
 }
 
+/* ---- where another process is the owner --------------------------------------------------- */
+
+static void say_owner(struct case_file *c) {
+    long long owner = lw__engine_remote(c->engine)->owner(c->engine->store);
+    if (owner == 0)
+        say(c, "nobody owns the store right now: no process runs its tasks");
+    else if (owner > 0)
+        say(c, "process %lld owns the store, and knows more", owner);
+    else
+        say(c, "another process owns the store, and knows more");
+}
+
+static void explain_created_there(struct case_file *c) {
+    if (c->outlook->view.flags & LW__TASK_UNSAVED)
+        say(c, "it is in the outbox: the owner of the store has not taken it in yet");
+    else
+        explain_created(c);
+    say_owner(c);
+}
+
+static void explain_enqueued_there(struct case_file *c) {
+    say(c, "it waits for a worker of the process that owns the store");
+    say_owner(c);
+}
+
+static void explain_there(struct case_file *c) {
+    switch (c->outlook->view.state) {
+    case LW_CREATED: explain_created_there(c); break;
+    case LW_SCHEDULED:
+        explain_scheduled(c);
+        say_owner(c);
+        break;
+    case LW_ENQUEUED: explain_enqueued_there(c); break;
+    case LW_STARTED:
+        say(c, "the process that owns the store runs it");
+        say_owner(c);
+        break;
+    default: break; /* as everywhere */
+    }
+}
+
 int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation) {
     int rc = lw__engine_check(engine);
     if (rc < 0 || !explanation)
         return rc < 0 ? rc : LW_EINVAL;
     struct lw__outlook outlook;
-    rc = lw__index_look(engine->index, id, &outlook);
+    bool is_there = lw__engine_remote(engine) != NULL;
+    rc = is_there ? lw__client_look(engine, id, &outlook)
+                  : lw__index_look(engine->index, id, &outlook);
     if (rc < 0)
         return rc;
     struct case_file c = {.engine = engine,
@@ -291,6 +336,10 @@ int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation) {
                           .now = lw__engine_now(engine)};
     explanation->state = outlook.view.state;
     explanation->count = 0;
+    if (is_there && !lw_state_is_terminal(outlook.view.state)) {
+        explain_there(&c);
+        return LW_OK;
+    }
     switch (outlook.view.state) {
     case LW_CREATED: explain_created(&c); break;
     case LW_SCHEDULED: explain_scheduled(&c); break;

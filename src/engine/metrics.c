@@ -43,6 +43,8 @@ int lw_get_stats(lw_engine *engine, lw_engine_stats *stats) {
     int rc = lw__engine_check(engine);
     if (rc < 0 || !stats)
         return rc < 0 ? rc : LW_EINVAL;
+    if (lw__engine_remote(engine))
+        return lw__client_get_stats(engine, stats);
     struct lw__kind_figures kinds[LW__FIGURES_MAX];
     struct lw__store_figures store;
     uint32_t first = 0, count;
@@ -464,7 +466,7 @@ int lw_metrics_write(lw_engine *engine, int (*write)(void *user, const char *tex
     static void (*const parts[])(struct writer *, const struct figures *) = {
         write_states, write_kinds, write_histograms, write_queues, write_lanes, write_engine};
     int rc = lw__engine_check(engine);
-    if (rc < 0 || !write)
+    if (rc < 0 || !write || lw__engine_remote(engine))
         return rc < 0 ? rc : LW_EINVAL;
     struct figures f = {.engine = engine};
     struct writer w = {.write = write, .user = user};

@@ -77,6 +77,10 @@ static int validate_engine(const lw_engine_options *o, lw_error *err) {
                              o->name, strlen(o->name), LW_POOL_NAME_MAX);
     if (CHECK_RANGES(ranges, err) < 0 || check_overflow((int)o->overflow, false, err) < 0)
         return LW_EINVAL;
+    if ((unsigned)o->role > LW_ROLE_READER)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "role is %d, must be LW_ROLE_OWNER, LW_ROLE_CLIENT or LW_ROLE_READER",
+                             (int)o->role);
     return validate_engine_handles(o, err);
 }
 
@@ -119,6 +123,7 @@ int lw__engine_settle_options(struct lw__engine_settings *set, const lw_engine_o
         .log = o->log ? *o->log : (lw_log){0},
         .clock = o->clock ? o->clock : lw__clock_system(),
         .allocator = o->allocator ? *o->allocator : *lw__allocator_default(),
+        .role = o->role,
     };
     memcpy(set->name, name, strlen(name) + 1);
     return LW_OK;

@@ -31,6 +31,7 @@ struct lw__engine_settings {
     lw_log log;    /* its write NULL: silence */
     lw_clock *clock;
     lw_allocator allocator;
+    lw_role role;
 };
 
 /* Also LW_ESYSTEM: no seed was given, and the system has no entropy. */

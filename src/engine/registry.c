@@ -177,6 +177,8 @@ static int register_kind(lw_engine *engine, const char *kind, lw_handler run,
     struct lw__kind_info *info;
     if (!kind)
         return lw__error_set(err, LW_EINVAL, 0, "lw_handle: the kind is NULL, must be a name");
+    if (lw__engine_remote(engine))
+        return lw__client_refuse(engine, "lw_handle", err);
     if (atomic_load(&engine->is_started))
         return lw__error_set(err, LW_EINVAL, 0,
                              "lw_handle: kind \"%.64s\" comes after lw_start, must come before",
@@ -230,6 +232,8 @@ static int register_queue(lw_engine *engine, const char *name, const lw_queue_op
     struct lw__queue_info *info;
     if (!name)
         return lw__error_set(err, LW_EINVAL, 0, "lw_queue: the name is NULL, must be one");
+    if (lw__engine_remote(engine))
+        return lw__client_refuse(engine, "lw_queue", err);
     if (atomic_load(&engine->is_started))
         return lw__error_set(err, LW_EINVAL, 0,
                              "lw_queue: queue \"%.64s\" comes after lw_start, must come before",

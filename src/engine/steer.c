@@ -11,6 +11,8 @@ static void spread_the_news(lw_engine *engine) {
 
 static int change(lw_engine *engine, lw_id id, enum lw__change what) {
     struct lw__store *store = engine->store;
+    if (lw__engine_remote(engine))
+        return lw__client_change(engine, id, what, NULL);
     int rc = store->ops->change(store, lw__engine_now(engine), id, what);
     spread_the_news(engine);
     return rc;
@@ -63,6 +65,16 @@ int lw_retry_now(lw_engine *engine, lw_id id, lw_error *err) {
     if (lw__engine_stop_level(engine) != LW__RUNNING)
         return lw__error_set(err, LW_ESTOPPING, 0,
                              "task %llu cannot be retried: the engine is stopping", id);
+    if (lw__engine_remote(engine)) {
+        lw_error detail = {0};
+        rc = lw__client_change(engine, id, LW__CHANGE_RETRY, &detail);
+        if (rc < 0 && detail.status == rc)
+            return lw__error_set(err, rc, detail.native, "%s", detail.message);
+        return rc == LW_EINVAL ? lw__error_set(
+                   err, rc, 0, "task %llu has finished, there is nothing to retry", id)
+               : rc < 0 ? explain_refusal(engine, id, rc, err)
+                        : rc;
+    }
     rc = change(engine, id, LW__CHANGE_RETRY);
     return rc < 0 ? explain_refusal(engine, id, rc, err) : rc;
 }

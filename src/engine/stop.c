@@ -112,8 +112,8 @@ int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms) {
 
 int lw_wait_idle(lw_engine *engine, int64_t timeout_ms) {
     int rc = check_times(engine, timeout_ms);
-    if (rc < 0)
-        return rc;
+    if (rc < 0 || lw__engine_remote(engine))
+        return rc < 0 ? rc : LW_EINVAL;
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
     return wait_for_quiet(engine, lw__deadline_in(engine->set.clock, timeout_ms)) ? LW_OK

@@ -266,6 +266,8 @@ int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) 
     if (rc < 0)
         return lw__error_set(err, rc, 0, "%s",
                              rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+    if (__builtin_expect(lw__engine_remote(engine) != NULL, 0))
+        return lw__client_submit(engine, &task, 1, id, err);
     if (submit_plain(engine, task, id, &rc, err))
         return rc;
     uint64_t now = lw__engine_now(engine);
@@ -300,8 +302,16 @@ static void give_at_once(struct lw__answer *answer, const struct lw__put *one) {
 
 static int submit_async(lw_engine *engine, const lw_task *task, struct lw__answer *answer,
                         lw_error *err) {
-    struct lw__put one;
+    struct lw__put one = {.status = LW_OK};
     uint64_t now = lw__engine_now(engine);
+    if (lw__engine_remote(engine)) {
+        lw_id id = 0;
+        int rc = lw__client_submit(engine, &task, 1, &id, err);
+        one.id = id;
+        if (rc >= 0)
+            give_at_once(answer, &one);
+        return rc;
+    }
     bool is_called = engine->store->ops->put_and_call != NULL;
     int rc = lw__spec_make(engine, task, &now, &one, err);
     if (rc < 0)
@@ -368,6 +378,8 @@ int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t count,
     if (!tasks || count > LW_SUBMIT_MAX)
         return lw__error_set(err, LW_EINVAL, 0, "%zu tasks, must be at most %d, and not NULL",
                              count, LW_SUBMIT_MAX);
+    if (lw__engine_remote(engine))
+        return lw__client_submit(engine, tasks, count, ids, err);
     struct lw__put *puts = lw__alloc_zero(&engine->set.allocator, count * sizeof *puts);
     if (!puts)
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for %zu tasks", count);

@@ -34,7 +34,8 @@ static int look(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state *st
 /* A snapshot that could not be filled is empty, so that nobody takes an old one for the new one. */
 static int get(lw_engine *engine, lw_id id, lw_snapshot *snapshot) {
     lw_state state;
-    int rc = look(engine, id, snapshot, &state);
+    int rc = lw__engine_remote(engine) ? lw__client_get(engine, id, snapshot)
+                                       : look(engine, id, snapshot, &state);
     if (rc < 0)
         lw_snapshot_clear(snapshot);
     return rc;
@@ -63,6 +64,12 @@ int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *s
         return rc;
     if (!kind || !key || !snapshot)
         return LW_EINVAL;
+    if (lw__engine_remote(engine)) {
+        rc = lw__client_find(engine, kind, key, snapshot);
+        if (rc < 0)
+            lw_snapshot_clear(snapshot);
+        return rc;
+    }
     const struct lw__kind_info *info = lw__registry_find_kind(engine, kind);
     return get(engine, info ? find_id(engine->index, info->number, key) : 0, snapshot);
 }
@@ -120,7 +127,9 @@ int lw_wait(lw_engine *engine, lw_id id, int64_t timeout_ms, lw_snapshot *snapsh
         return rc;
     if (timeout_ms < -1 || timeout_ms > LW_TIMEOUT_MS_MAX)
         return LW_EINVAL;
-    rc = wait_until(engine, id, lw__deadline_in(engine->set.clock, timeout_ms), snapshot);
+    uint64_t deadline = lw__deadline_in(engine->set.clock, timeout_ms);
+    rc = lw__engine_remote(engine) ? lw__client_wait(engine, id, deadline, snapshot)
+                                   : wait_until(engine, id, deadline, snapshot);
     if (rc < 0)
         lw_snapshot_clear(snapshot);
     return rc;
@@ -226,8 +235,11 @@ int lw_list(lw_engine *engine, const lw_filter *filter,
         filter = &all;
     if (!each || check_filter(filter) < 0)
         return LW_EINVAL;
+    size_t limit = filter->limit > 0 ? filter->limit : LIST_LIMIT_DEFAULT;
+    limit = limit < INT_MAX ? limit : INT_MAX;
+    if (lw__engine_remote(engine))
+        return lw__client_list(engine, filter, limit, each, user);
     if (!resolve(engine, filter, &wanted))
         return 0;
-    size_t limit = filter->limit > 0 ? filter->limit : LIST_LIMIT_DEFAULT;
-    return list(engine, &wanted, filter->after, limit < INT_MAX ? limit : INT_MAX, each, user);
+    return list(engine, &wanted, filter->after, limit, each, user);
 }

@@ -34,19 +34,20 @@ static void give_spare(struct lw__index *index, struct lw__task *task) {
         spares->items[(spares->head + spares->count++) % LW__MAGAZINE] = task;
 }
 
-struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t now) {
+struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t id, uint64_t now) {
     void *object = take_spare(index);
     if (!object && lw__slab_take(&index->tasks, &object, NULL) < 0)
         return NULL;
     struct lw__task *task = object;
     memset(task, 0, sizeof *task);
-    task->id = index->last_id + 1;
+    task->id = id ? id : index->last_id + 1;
     task->created_at = now;
     if (!lw__ids_insert(&index->ids, task->id, task)) {
         give_spare(index, task);
         return NULL;
     }
-    index->last_id++;
+    if (task->id > index->last_id && task->id < LW__OUTSIDE_IDS)
+        index->last_id = task->id;
     return task;
 }
 
@@ -104,6 +105,7 @@ int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
     lw__ring_init_links(&index->releasing);
     lw__scopes_init(index);
     index->planned = LW__NEVER;
+    index->outside_from = LW__OUTSIDE_IDS;
     index->wall_offset_ms = lw__wall_offset_ms(options->clock);
     *out = index;
     return LW_OK;

@@ -110,6 +110,7 @@ struct lw__index {
     _Alignas(64) struct lw__brief mu;
     /* guarded by mu */
     uint64_t last_id, last_token;
+    uint64_t outside_from; /* ids from outside: those below this are here, or have been */
     uint64_t unfinished, bytes, reserve_used;
     uint64_t resident; /* bytes of specs that a file has, too */
     uint64_t claimed;
@@ -176,9 +177,9 @@ void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind
 void lw__index_retire_task_locked(struct lw__index *index, struct lw__task *task);
 void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t size);
 
-/* A zeroed task with the next id, which readers can find, but do not take for one before it has a
- * state. NULL: no memory. */
-struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t now);
+/* A zeroed task with this id (0: the next one), which readers can find, but do not take for one
+ * before it has a state. NULL: no memory. */
+struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t id, uint64_t now);
 
 /* Moves a task (lw__task_move) with its lock taken, and tells the hook. */
 void lw__index_move(struct lw__index *index, struct lw__task *task, enum lw__task_event event,
@@ -222,6 +223,9 @@ struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const stru
 int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put);
 void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *task);
 
+/* Whether there is or was a task with this id; one that waits in an outbox is not here yet. */
+bool lw__index_has_been_locked(const struct lw__index *index, uint64_t id);
+
 /* Whether something holds a task in `created`. */
 bool lw__index_must_wait(const struct lw__task *task);
 
@@ -256,6 +260,9 @@ struct lw__restored {
     struct lw__errors *errors;
     struct lw__output *output;
 };
+
+/* Makes a task of it that is in no index, and nobody else's; with its blocks. */
+void lw__restored_copy(const struct lw__restored *restored, struct lw__task *copy);
 
 /* LW_OK, LW_ENOMEM. */
 int lw__index_restore_locked(struct lw__index *index, const struct lw__restored *restored,
@@ -456,6 +463,9 @@ struct lw__outlook {
     uint64_t before;               /* enqueued: runnable tasks of its queue that come first */
     char error[LW_TEXT_MAX + 1];
 };
+
+/* The part of it that the task itself tells, with its blocks. */
+void lw__index_look_at(const struct lw__task *task, struct lw__outlook *outlook);
 
 /* LW_OK, LW_ENOTFOUND. */
 int lw__index_look(struct lw__index *index, uint64_t id, struct lw__outlook *outlook);

@@ -104,12 +104,16 @@ static void copy_last_error(const struct lw__errors *errors, struct lw__outlook 
     snprintf(outlook->error, sizeof outlook->error, "%s", (const char *)errors + last->text_at);
 }
 
+void lw__index_look_at(const struct lw__task *task, struct lw__outlook *outlook) {
+    lw__task_view(task, &outlook->view);
+    copy_last_error(outlook->view.errors, outlook);
+}
+
 static void look_locked(struct lw__index *index, struct lw__task *task,
                         struct lw__outlook *outlook) {
     const struct lw__kind *kind = lw__index_kind_of(index, task);
     struct lw__task_view *view = &outlook->view;
-    lw__task_view(task, view);
-    copy_last_error(view->errors, outlook);
+    lw__index_look_at(task, outlook);
     outlook->has_handler = kind->has_handler;
     outlook->concurrency = kind->concurrency;
     outlook->claimed = kind->claimed;

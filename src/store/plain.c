@@ -23,7 +23,7 @@ static int put_plain_locked(struct lw__index *index, uint64_t now, const struct 
     if (!has_room(index, queue))
         return LW_EFULL;
     struct lw__lane *lane = lw__index_lane_locked(index, put->kind, put->queue);
-    struct lw__task *task = lane ? lw__index_make_task_locked(index, now) : NULL;
+    struct lw__task *task = lane ? lw__index_make_task_locked(index, 0, now) : NULL;
     if (!task)
         return LW_ENOMEM;
     task->priority = put->priority;

@@ -77,10 +77,16 @@ static uint64_t put_bytes(const struct lw__put *put) {
     return put->spec ? put->spec->payload_size : put->payload_size;
 }
 
+bool lw__index_has_been_locked(const struct lw__index *index, uint64_t id) {
+    if (id >= LW__OUTSIDE_IDS)
+        return id < index->outside_from || lw__ids_find(&index->ids, id);
+    return id > 0 && id <= index->last_id;
+}
+
 /* Dependencies must be on tasks that were there once. */
 static int check_after(const struct lw__index *index, const struct lw__spec *spec) {
     for (uint32_t i = 0; i < spec->after_count; i++) {
-        if (spec->after[i] == 0 || spec->after[i] > index->last_id)
+        if (!lw__index_has_been_locked(index, spec->after[i]))
             return LW_EINVAL;
     }
     return LW_OK;
@@ -180,7 +186,7 @@ static uint32_t flags_of(const struct lw__put *put) {
 
 static struct lw__task *make_task(struct lw__index *index, const struct lw__put *put,
                                   uint64_t now) {
-    struct lw__task *task = lw__index_make_task_locked(index, now);
+    struct lw__task *task = lw__index_make_task_locked(index, put->outside_id, now);
     if (!task)
         return NULL;
     task->priority = put->priority;

@@ -4,12 +4,7 @@
 #include "base/memory.h"
 
 static struct lw__task *make_task(struct lw__index *index, const struct lw__restored *r) {
-    uint64_t last_id = index->last_id;
-    index->last_id = r->id - 1; /* it gets this very id */
-    struct lw__task *task = lw__index_make_task_locked(index, r->created_at);
-    if (index->last_id < last_id)
-        index->last_id = last_id;
-    return task;
+    return lw__index_make_task_locked(index, r->id, r->created_at);
 }
 
 /* It still waits for the wall time that it was put with: nothing has run yet, and nobody has
@@ -47,6 +42,14 @@ static void fill(struct lw__task *task, const struct lw__restored *r) {
     lw__put(&task->token, r->token);
     lw__put(&task->errors, r->errors);
     lw__put(&task->output, r->output);
+}
+
+void lw__restored_copy(const struct lw__restored *r, struct lw__task *copy) {
+    *copy = (struct lw__task){.id = r->id, .created_at = r->created_at};
+    fill(copy, r);
+    if (lw_state_is_terminal(r->state))
+        lw__put(&copy->due_at, r->ended_at);
+    lw__put(&copy->state, (uint8_t)r->state);
 }
 
 /* A terminal one is not moved there: it was. */

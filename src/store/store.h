@@ -60,6 +60,7 @@ struct lw__store_options {
     const lw_allocator *allocator;
     const lw_log *log;
     lw_clock *clock;
+    lw_role role;
     uint64_t task_limit, byte_limit, reserve;
     uint64_t resident_limit; /* bytes of payloads in memory that the file has, too; lean.h */
     uint32_t worker_slots;   /* workers that may run tasks at once; see index->running */
@@ -86,6 +87,11 @@ struct lw__kind_options {
 
 /* ---- put ---------------------------------------------------------------------------------- */
 
+/* Ids from here on are not of the store's counter: those of tasks that others have put into an
+ * outbox, which has a counter of its own. */
+#define LW__OUTSIDE_IDS UINT64_C(1000000000000000)
+#define LW__ID_MAX ((UINT64_C(1) << 53) - 1)
+
 struct lw__put {
     /* in: all checked by the engine */
     uint16_t kind, queue;
@@ -99,6 +105,7 @@ struct lw__put {
     uint64_t scope;        /* 0: none; or LW__SCOPE_THIS. With a spec, and not taken */
     uint64_t generation;   /* of the scope, unless it is LW__SCOPE_THIS */
     uint32_t payload_size; /* of a task that is there already, and lean */
+    uint64_t outside_id;   /* that it has already; 0: it gets the next one */
     /* out */
     bool is_counted, is_reserved; /* the store's */
     int status;                   /* LW_OK, LW_EXISTS, or why not */
@@ -271,8 +278,46 @@ struct lw__await {
     struct lw__await *next, **link;
 };
 
+/* Which task of a store that another process owns is to be copied. */
+struct lw__wanted {
+    uint64_t from, to;              /* ids; the first that suits is taken */
+    lw_state state;                 /* 0: any */
+    bool is_unfinished;             /* only those that are not terminal */
+    const char *kind, *queue, *key; /* NULL: any */
+};
+
+/* What a store that another process owns can do instead of all that is below: its tasks are copied
+ * from where they are, and whatever is to become of them is asked for. Any thread. */
+struct lw__remote_ops {
+    /* Copies a task; its blocks are the caller's, until `drop`. LW_OK; LW_ENOTFOUND; LW_ENOMEM; or
+     * why it cannot be read: LW_EBUSY, LW_ECORRUPT, LW_ESYSTEM, with a sentence. */
+    int (*copy)(struct lw__store *store, const struct lw__wanted *wanted, struct lw__task *copy,
+                lw_error *err);
+    void (*drop)(struct lw__store *store, struct lw__task *copy);
+
+    /* How many tasks are in which state, by lw_state. Returns as copy. */
+    int (*count)(struct lw__store *store, uint64_t counts[LW_ABORTED + 1]);
+
+    /* All or none, and durable when it returns; LW_EINVAL: one cannot be, or this is a reader;
+     * LW_EFULL, LW_EUNSURE, or as copy, with a sentence. */
+    int (*submit)(struct lw__store *store, const lw_task *const *tasks, size_t count, lw_id *ids,
+                  lw_error *err);
+    int (*ask)(struct lw__store *store, uint64_t id, enum lw__change change, lw_error *err);
+
+    /* A number that is another after each change by others; -1: it cannot be told. And sleeps
+     * until it is another than this, or the deadline of the system's clock; perhaps less. */
+    int64_t (*version)(struct lw__store *store);
+    void (*await)(struct lw__store *store, int64_t version, uint64_t deadline);
+
+    /* The process that owns the store; 0: none does; -1: one that has not said its number. */
+    int64_t (*owner)(struct lw__store *store);
+};
+
 struct lw__store_ops {
     const char *scheme; /* "memory" */
+    /* NULL: it is this process's own. Otherwise the port is of an empty index but for open, close,
+     * names, and stop. */
+    const struct lw__remote_ops *remote;
     int (*open)(struct lw__store **store, const char *rest, const struct lw__store_options *options,
                 lw_error *err);
     void (*close)(struct lw__store *store);

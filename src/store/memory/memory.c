@@ -9,6 +9,10 @@ static int open_memory(struct lw__store **store, const char *rest,
     if (*rest)
         return lw__error_set(err, LW_EINVAL, 0,
                              "the store URL is \"memory:%s\", must be just \"memory:\"", rest);
+    if (options->role != LW_ROLE_OWNER)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "tasks in memory have no clients and readers: nobody else can see "
+                             "them; use \"sqlite:PATH\"");
     struct lw__index *index;
     int rc = lw__index_open(&index, &lw__memory_ops, options, err);
     if (rc == LW_OK)

@@ -57,11 +57,13 @@ int lw__sqlite_wait_for_lock(void *unused, int count) {
 
 static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *err) {
     bool is_reader = file->mode == LW__SQLITE_READER;
-    int flags = is_reader    ? SQLITE_OPEN_READONLY
-                : can_create ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-                             : SQLITE_OPEN_READWRITE;
-    if (is_reader && access(file->path, F_OK) != 0 && errno == ENOENT)
-        return lw__error_set(err, LW_ENOTFOUND, 0, "there is no store yet: %s", file->path);
+    bool is_guest = is_reader || file->mode == LW__SQLITE_CLIENT;
+    int flags = is_reader                 ? SQLITE_OPEN_READONLY
+                : can_create && !is_guest ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+                                          : SQLITE_OPEN_READWRITE;
+    if (is_guest && access(file->path, F_OK) != 0 && errno == ENOENT)
+        return lw__error_set(err, LW_ENOTFOUND, 0, "there is no store yet, its owner makes it: %s",
+                             file->path);
     int code = sqlite3_open_v2(file->path, &file->db,
                                flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
     if (code != SQLITE_OK)

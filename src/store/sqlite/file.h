@@ -16,8 +16,7 @@
  * One owner. It holds a lock on a file beside the database, <path>-owner, which also has its
  * process id; the file stays, as its removal would race with the next owner. The lock ends with the
  * last descriptor of it, so a child that was forked and lives on without exec holds it, too.
- * Clients and readers own nothing and migrate nothing; a client makes the tables where there are
- * none.
+ * Clients and readers own nothing, make nothing and migrate nothing.
  *
  * Memory of SQLite itself comes from malloc: another can be set for a whole process only.
  *
@@ -55,10 +54,10 @@ struct lw__sqlite_file {
     char path[]; /* absolute, without links */
 };
 
-/* Opens the file, which is made if it is not there, and prepares the statements. *file is NULL
- * unless it returns LW_OK. Otherwise, with a sentence:
+/* Opens the file, which an owner makes if it is not there, and prepares the statements. *file is
+ * NULL unless it returns LW_OK. Otherwise, with a sentence:
  * LW_EINVAL    the path is none; the file is another program's, or of another version
- * LW_ENOTFOUND a reader, and there is no store yet
+ * LW_ENOTFOUND a client or reader, and there is no store yet
  * LW_EBUSY     it has an owner already, whose process id the sentence tells; or another connection
  *              is in a transaction for longer than LW__SQLITE_BUSY_MS
  * LW_ECORRUPT  it is damaged, or not an SQLite database at all
@@ -82,6 +81,12 @@ void lw__sqlite_file_close(struct lw__sqlite_file *file);
  * what the sentence says it cannot: "write the outcomes". */
 int lw__sqlite_file_run(struct lw__sqlite_file *file, enum lw__sql which, const char *doing,
                         lw_error *err);
+
+/* ---- owner.c ------------------------------------------------------------------------------ */
+
+/* The process that owns the database with this path; 0: none does; -1: one that has not said its
+ * number. */
+int64_t lw__sqlite_owner_find(const char *path);
 
 /* ---- trouble.c ---------------------------------------------------------------------------- */
 

@@ -50,6 +50,11 @@ static const char *text_at(const struct scan *scan, int column) {
     return text ? text : "";
 }
 
+/* The task that a row becomes. */
+static uint64_t id_of(const struct scan *scan) {
+    return LW__OUTSIDE_IDS + (uint64_t)sqlite3_column_int64(scan->row, SEQ);
+}
+
 static void drop(const struct scan *scan, const char *why) {
     lw__log(scan->sqlite->index->options.log, LW_LOG_ERROR, "outbox", "a row is dropped",
             LW__FIELD_TEXT("why", why), LW__FIELD_TEXT("op", text_at(scan, OP)),
@@ -86,14 +91,40 @@ static void settle_key_locked(const struct scan *scan, const struct lw__put *put
         spec->key_until = scan->now + kind->key_window_ns;
 }
 
+/* A task that was put before this one is not here: it has found no room. */
+static bool is_on_its_way_locked(const struct scan *scan, uint64_t id) {
+    return id >= LW__OUTSIDE_IDS && id < id_of(scan)
+           && !lw__index_has_been_locked(scan->sqlite->index, id);
+}
+
+static bool must_stay_locked(const struct scan *scan, const struct lw__spec *spec) {
+    for (uint32_t i = 0; spec && i < spec->after_count; i++) {
+        if (is_on_its_way_locked(scan, spec->after[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Not of somebody who has numbered the rows himself, and used a number twice. */
+static bool is_new_locked(const struct scan *scan, uint64_t id) {
+    return id > LW__OUTSIDE_IDS && id <= LW__ID_MAX && !lw__ids_find(&scan->sqlite->index->ids, id);
+}
+
 static int put_one(const struct scan *scan, struct lw__put *put) {
     struct lw__index *index = scan->sqlite->index;
+    int rc;
     lw__brief_lock(&index->mu);
     settle_key_locked(scan, put);
-    int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
-                                                  : lw__index_put_locked(index, scan->now, put, 1);
+    if (index->restraints & LW__STORE_NO_PUT)
+        rc = LW_ESTOPPING;
+    else if (!is_new_locked(scan, put->outside_id))
+        rc = LW_EINVAL;
+    else if (must_stay_locked(scan, put->spec))
+        rc = LW_PENDING;
+    else
+        rc = lw__index_put_locked(index, scan->now, put, 1);
     lw__brief_unlock(&index->mu);
-    return rc < 0 ? rc : put->status;
+    return rc != LW_OK ? rc : put->status;
 }
 
 static bool is_known_full(const struct scan *scan, uint16_t queue) {
@@ -111,6 +142,7 @@ static int take_submit(struct scan *scan) {
     struct lw__put put = {.priority = (uint32_t)sqlite3_column_int64(scan->row, PRIORITY),
                           .due = due_of(scan),
                           .is_successor = true,
+                          .outside_id = id_of(scan),
                           .scope = (uint64_t)sqlite3_column_int64(scan->row, SCOPE),
                           .generation = (uint64_t)sqlite3_column_int64(scan->row, GENERATION)};
     int rc = name_put(scan, &put);
@@ -163,6 +195,12 @@ static int take_checkpoint(const struct scan *scan, uint64_t id) {
 }
 
 static int take_change(const struct scan *scan, uint64_t id, enum lw__change change) {
+    struct lw__index *index = scan->sqlite->index;
+    lw__brief_lock(&index->mu);
+    bool must_stay = is_on_its_way_locked(scan, id);
+    lw__brief_unlock(&index->mu);
+    if (must_stay)
+        return LW_PENDING;
     int rc = lw__index_change(&scan->sqlite->index->store, scan->now, id, change);
     return rc == LW_ENOMEM ? rc : LW_OK; /* as an operator, who asks what became of it */
 }
@@ -203,6 +241,16 @@ static int follow(struct scan *scan, int rc) {
     return LW_OK;
 }
 
+/* Up to the first row that stays, all are here or have been. */
+static void note_progress(const struct scan *scan) {
+    struct lw__index *index = scan->sqlite->index;
+    if (scan->sqlite->intake.has_left)
+        return;
+    lw__brief_lock(&index->mu);
+    index->outside_from = id_of(scan) + 1;
+    lw__brief_unlock(&index->mu);
+}
+
 /* Returns how many are to be deleted, or what stood in the way. */
 static int scan_rows(struct lw__sqlite *sqlite) {
     struct lw__intake *intake = &sqlite->intake;
@@ -215,6 +263,7 @@ static int scan_rows(struct lw__sqlite *sqlite) {
     while (rc == LW_OK && (code = sqlite3_step(scan.row)) == SQLITE_ROW) {
         rows++;
         rc = follow(&scan, take_row(&scan));
+        note_progress(&scan);
     }
     bool is_more = rows == LW__INTAKE_MAX && intake->count > 0;
     if (is_more)

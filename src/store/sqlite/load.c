@@ -159,7 +159,7 @@ static const char *text_at(const struct loader *l, int column) {
     return has(l, column) ? (const char *)sqlite3_column_text(l->row, column) : NULL;
 }
 
-static lw_state state_named(const char *name) {
+lw_state lw__sqlite_state_named(const char *name) {
     for (int state = LW_CREATED; state <= LW_ABORTED; state++) {
         if (strcmp(lw_state_name((lw_state)state), name) == 0)
             return (lw_state)state;
@@ -305,11 +305,11 @@ static void drop_blocks(const struct loader *l, const struct lw__restored *r) {
         lw__free(allocator, r->output, r->output->size);
 }
 
-static int load_row(const struct loader *l) {
+static int read_row(const struct loader *l, struct lw__restored *r) {
     struct lw__store *store = &l->sqlite->index->store;
     bool is_lost = false;
-    lw_state state = state_named(text_at(l, l->at->state));
-    struct lw__restored r = {
+    lw_state state = lw__sqlite_state_named(text_at(l, l->at->state));
+    *r = (struct lw__restored){
         .id = (uint64_t)sqlite3_column_int64(l->row, 0),
         .state = state,
         .priority = (uint32_t)sqlite3_column_int64(l->row, l->at->priority),
@@ -326,20 +326,34 @@ static int load_row(const struct loader *l) {
         .generation = (uint64_t)sqlite3_column_int64(l->row, l->at->generation),
         .is_unclean = has(l, l->at->is_unclean),
     };
-    int rc = lw__index_kind(store, text_at(l, 1), &r.kind);
+    int rc = lw__index_kind(store, text_at(l, 1), &r->kind);
     if (rc == LW_OK)
-        rc = lw__index_queue(store, text_at(l, 2), &r.queue);
+        rc = lw__index_queue(store, text_at(l, 2), &r->queue);
     if (rc < 0)
         return rc;
-    r.spec = load_spec(l, &is_lost);
-    r.payload_size = (uint32_t)sqlite3_column_int64(l->row, l->at->payload_size);
-    r.is_lean = !r.spec && (r.payload_size > 0 || has(l, l->at->value_size));
-    r.errors = load_errors(l, &is_lost);
-    r.output = load_output(l, &is_lost);
-    if (is_lost) {
-        drop_blocks(l, &r);
-        return LW_ENOMEM;
-    }
+    r->spec = load_spec(l, &is_lost);
+    r->payload_size = (uint32_t)sqlite3_column_int64(l->row, l->at->payload_size);
+    r->is_lean = !r->spec && (r->payload_size > 0 || has(l, l->at->value_size));
+    r->errors = load_errors(l, &is_lost);
+    r->output = load_output(l, &is_lost);
+    if (is_lost)
+        drop_blocks(l, r);
+    return is_lost ? LW_ENOMEM : LW_OK;
+}
+
+int lw__sqlite_read_copy(struct lw__sqlite *sqlite, sqlite3_stmt *row, struct lw__restored *r) {
+    struct loader l = {.sqlite = sqlite,
+                       .row = row,
+                       .at = &history_columns,
+                       .now = lw__now(sqlite->index->options.clock)};
+    return read_row(&l, r);
+}
+
+static int load_row(const struct loader *l) {
+    struct lw__restored r;
+    int rc = read_row(l, &r);
+    if (rc < 0)
+        return rc;
     lw__brief_lock(&l->sqlite->index->mu);
     rc = lw__index_restore_locked(l->sqlite->index, &r, l->now);
     lw__brief_unlock(&l->sqlite->index->mu);
@@ -414,6 +428,14 @@ static uint64_t get_meta(struct lw__sqlite *sqlite, const char *name) {
     return value;
 }
 
+/* The first id of the outbox that is not here, nor has been. */
+static uint64_t next_outside(struct lw__sqlite *sqlite) {
+    sqlite3_stmt *s = sqlite->file->statements[LW__SQL_OUTBOX_NEXT];
+    uint64_t seq = sqlite3_step(s) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 1;
+    sqlite3_reset(s);
+    return LW__OUTSIDE_IDS + seq;
+}
+
 /* What was completed by a process that has died since. */
 static int apply_outbox(struct lw__sqlite *sqlite, lw_error *err) {
     sqlite3 *db = sqlite->file->db;
@@ -469,5 +491,6 @@ int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
     uint64_t last_id = get_meta(sqlite, "last_id"), last_token = get_meta(sqlite, "last_token");
     index->last_id = index->last_id > last_id ? index->last_id : last_id;
     index->last_token = last_token; /* more than were given: see set_tokens_aside in write.c */
+    index->outside_from = next_outside(sqlite);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include "pool/ctx.h"
 #include "store/check.h"
 #include "store/sqlite/file_internal.h"
+#include "store/store.h"
 
 #include <legwork/outbox_sqlite.h>
 #include <string.h>
@@ -125,6 +126,8 @@ static int run_statement(sqlite3 *db, sqlite3_stmt *s, const char *doing, lw_err
     return rc;
 }
 
+_Static_assert(LW_OUTBOX_SQLITE_ID(0) == LW__OUTSIDE_IDS, "what is promised is what is done");
+
 int lw_outbox_sqlite_put(sqlite3 *db, const lw_task *task, lw_id *id, lw_error *err) {
     sqlite3_stmt *s = NULL;
     if (id)
@@ -135,7 +138,12 @@ int lw_outbox_sqlite_put(sqlite3 *db, const lw_task *task, lw_id *id, lw_error *
     if (rc < 0)
         return rc;
     lw__outbox_bind(s, task);
-    return run_statement(db, s, PUTTING, err);
+    int64_t before = sqlite3_last_insert_rowid(db);
+    rc = run_statement(db, s, PUTTING, err);
+    if (rc == LW_OK && id)
+        *id = LW_OUTBOX_SQLITE_ID((lw_id)sqlite3_last_insert_rowid(db));
+    sqlite3_set_last_insert_rowid(db, before); /* the program may want to know its own */
+    return rc;
 }
 
 /* Something about the present attempt of a handler: its id and token, and perhaps bytes. */

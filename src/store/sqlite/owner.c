@@ -45,10 +45,13 @@ static void write_owner(int fd) {
 static int refuse_second(int fd, const char *path, lw_error *err) {
     pid_t pid = read_owner(fd);
     if (pid <= 0)
-        return lw__error_set(err, LW_EBUSY, 0, "another process owns the store already: %s", path);
+        return lw__error_set(err, LW_EBUSY, 0,
+                             "another process owns the store already; open it as a client "
+                             "(LW_ROLE_CLIENT): %s",
+                             path);
     if (pid == getpid())
         return lw__error_set(err, LW_EBUSY, 0,
-                             "this process (%ld) owns the store already, by another handle: %s",
+                             "this process (%ld) owns the store already, by another engine: %s",
                              (long)pid, path);
     if (kill(pid, 0) != 0 && errno == ESRCH)
         return lw__error_set(err, LW_EBUSY, 0,
@@ -56,7 +59,8 @@ static int refuse_second(int fd, const char *path, lw_error *err) {
                              "another container: %s",
                              (long)pid, path);
     return lw__error_set(err, LW_EBUSY, 0,
-                         "process %ld owns the store already; others open it as clients: %s",
+                         "process %ld owns the store already; open it as a client "
+                         "(LW_ROLE_CLIENT): %s",
                          (long)pid, path);
 }
 
@@ -96,6 +100,19 @@ int lw__sqlite_owner_take(const char *path, int *fd, lw_error *err) {
     }
     write_owner(*fd);
     return LW_OK;
+}
+
+int64_t lw__sqlite_owner_find(const char *path) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%.*s%s", LW__SQLITE_PATH_MAX, path, SUFFIX);
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    bool is_owned = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    pid_t pid = is_owned ? read_owner(fd) : 0;
+    close(fd);
+    return is_owned && pid <= 0 ? -1 : pid;
 }
 
 void lw__sqlite_owner_release(int fd) {

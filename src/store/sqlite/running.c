@@ -74,6 +74,22 @@ int lw__running_open(struct lw__running *running, const char *path, uint32_t pla
     return rc;
 }
 
+bool lw__running_has(const char *path, uint64_t id) {
+    char name[4096];
+    uint64_t places[64];
+    bool is_there = false;
+    ssize_t size = 1;
+    snprintf(name, sizeof name, "%s-running", path);
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && !is_there && (size = read(fd, places, sizeof places)) > 0) {
+        for (size_t i = 0; i < (size_t)size / sizeof *places; i++)
+            is_there = is_there || places[i] == id;
+    }
+    if (fd >= 0)
+        close(fd);
+    return is_there;
+}
+
 void lw__running_close(struct lw__running *running) {
     if (running->places)
         munmap((void *)running->places, running->size);

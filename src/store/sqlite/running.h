@@ -8,6 +8,7 @@
 #include <legwork/runtime.h>
 #include <legwork/status.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 struct lw__running {
     _Atomic uint64_t *places; /* ids; 0: nothing runs there */
@@ -21,6 +22,9 @@ struct lw__running {
  * LW_ENOMEM, LW_ESYSTEM with a sentence. */
 int lw__running_open(struct lw__running *running, const char *path, uint32_t places,
                      const lw_allocator *allocator, lw_error *err);
+
+/* Whether the owner of the database with this path says that it runs this task. */
+bool lw__running_has(const char *path, uint64_t id);
 
 /* Zeroed is fine. */
 void lw__running_close(struct lw__running *running);

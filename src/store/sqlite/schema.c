@@ -63,8 +63,11 @@ static int judge_new(const struct identity *identity, enum lw__sqlite_mode mode,
                              "the file is another program's: its application_id is 0x%08x, and "
                              "it has no table legwork_meta: %s",
                              (unsigned)identity->application_id, path);
-    if (mode == LW__SQLITE_READER)
-        return lw__error_set(err, LW_ENOTFOUND, 0, "there are no tasks in this file yet: %s", path);
+    if (mode == LW__SQLITE_READER || mode == LW__SQLITE_CLIENT)
+        return lw__error_set(err, LW_ENOTFOUND, 0,
+                             "there are no tasks in this file yet, its owner makes their tables: "
+                             "%s",
+                             path);
     return LW_OK;
 }
 
@@ -173,7 +176,7 @@ int lw__sqlite_schema_apply(const struct lw__sqlite_schema *schema, sqlite3 *db,
     int rc = identify(db, &identity, err);
     if (rc == LW_OK)
         rc = judge(&identity, schema->version, mode, path, err);
-    if (rc != LW_OK || mode == LW__SQLITE_READER)
+    if (rc != LW_OK || mode == LW__SQLITE_READER || mode == LW__SQLITE_CLIENT)
         return rc;
     rc = make_wal(db, &identity, path, err);
     if (rc == LW_OK && identity.version < schema->version)

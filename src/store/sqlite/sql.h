@@ -30,11 +30,15 @@
     X(OUTBOX_PUT, outbox_put)           \
     X(OUTBOX_ASK, outbox_ask)           \
     X(OUTBOX_SCAN, outbox_scan)         \
+    X(OUTBOX_NEXT, outbox_next)         \
+    X(OUTBOX_SIZE, outbox_size)         \
     X(OUTBOX_DELETE, outbox_delete)     \
     X(OUTBOX_FINISHED, outbox_finished) \
     X(FREE_COUNT, free_count)           \
     X(PAGE_COUNT, page_count)           \
     X(SHORTEN, shorten)                 \
+    X(COPY_SCAN, copy_scan)             \
+    X(COPY_COUNT, copy_count)           \
     X(PROBE, probe)
 
 /* What only an open needs, or a program's own connection. */

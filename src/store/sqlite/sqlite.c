@@ -14,7 +14,7 @@ struct lw__sqlite *lw__sqlite_of(struct lw__store *store) {
 
 /* ---- open and close ----------------------------------------------------------------------- */
 
-static void close_all(struct lw__sqlite *sqlite) {
+void lw__sqlite_free(struct lw__sqlite *sqlite) {
     lw_allocator allocator = sqlite->allocator;
     lw__pump_stop(&sqlite->pump);
     if (sqlite->index) {
@@ -26,11 +26,12 @@ static void close_all(struct lw__sqlite *sqlite) {
     lw__reader_free(&sqlite->for_workers);
     lw__reader_free(&sqlite->for_lookers);
     lw__sqlite_file_close(sqlite->file);
+    lw__mutex_free(&sqlite->client_mu);
     lw__free(&allocator, sqlite, sizeof *sqlite);
 }
 
 static void close_sqlite(struct lw__store *store) {
-    close_all(lw__sqlite_of(store));
+    lw__sqlite_free(lw__sqlite_of(store));
 }
 
 static void after_turn(void *user) {
@@ -84,6 +85,10 @@ static void start(struct lw__store *store) {
     lw__pump_call(&sqlite->pump);
 }
 
+static const enum lw__sqlite_mode modes[] = {[LW_ROLE_OWNER] = LW__SQLITE_OWNER,
+                                             [LW_ROLE_CLIENT] = LW__SQLITE_CLIENT,
+                                             [LW_ROLE_READER] = LW__SQLITE_READER};
+
 static int open_sqlite(struct lw__store **store, const char *path,
                        const struct lw__store_options *options, lw_error *err) {
     struct lw__sqlite *sqlite = lw__alloc_zero(options->allocator, sizeof *sqlite);
@@ -93,11 +98,15 @@ static int open_sqlite(struct lw__store **store, const char *path,
     sqlite->intake.inotify = -1;
     lw__reader_init(&sqlite->for_workers);
     lw__reader_init(&sqlite->for_lookers);
-    int rc = lw__sqlite_file_open(&sqlite->file, path, LW__SQLITE_OWNER, &sqlite->allocator, err);
+    lw__mutex_init(&sqlite->client_mu);
+    bool is_owner = options->role == LW_ROLE_OWNER;
+    int rc =
+        lw__sqlite_file_open(&sqlite->file, path, modes[options->role], &sqlite->allocator, err);
     if (rc == LW_OK)
-        rc = open_index(sqlite, options, err);
+        rc = is_owner ? open_index(sqlite, options, err)
+                      : lw__sqlite_open_client(sqlite, options, err);
     if (rc < 0) {
-        close_all(sqlite);
+        lw__sqlite_free(sqlite);
         return rc;
     }
     *store = &sqlite->index->store;
@@ -151,11 +160,7 @@ static int put_and_call(struct lw__store *store, uint64_t now, struct lw__put *p
 
 static int put_plain(struct lw__store *store, uint64_t now, const struct lw__put *put,
                      uint64_t *id) {
-    struct lw__put one = *put;
-    one.spec = NULL;
-    one.due = 0;
-    one.is_successor = one.is_inside = one.is_taken = false;
-    one.scope = one.generation = 0;
+    struct lw__put one = {.kind = put->kind, .queue = put->queue, .priority = put->priority};
     int rc = put_and_wait(store, now, &one, 1);
     *id = one.id;
     return rc;

@@ -6,6 +6,7 @@
  *     intake.c   from the outbox into the index  outbox.c a program's own connection
  *     recall.c   payloads, back into memory      reader.h a connection that only reads
  *     remove.c   rows that leave                 running.h who runs what
+ *     client.c   the port, where another process is the owner
  */
 #ifndef LW_STORE_SQLITE_SQLITE_H
 #define LW_STORE_SQLITE_SQLITE_H
@@ -48,6 +49,7 @@ struct lw__sqlite {
     uint64_t last_generation; /* of scopes, as it was last written; the pump's */
     bool is_unsure;           /* what is in the file, until it was opened anew; the pump's */
     struct lw__intake intake;
+    struct lw__mutex client_mu;                       /* of a client: one at a time uses the file */
     struct lw__removal task_removal, history_removal; /* the pump's */
     uint64_t removed_rows; /* since the file was last looked at; the pump's */
     uint64_t token_bound;  /* no token above was given, as the file has it; the pump's */
@@ -55,6 +57,19 @@ struct lw__sqlite {
 };
 
 struct lw__sqlite *lw__sqlite_of(struct lw__store *store);
+
+/* ---- sqlite.c ----------------------------------------------------------------------------- */
+
+/* Frees it, as far as it was opened. */
+void lw__sqlite_free(struct lw__sqlite *sqlite);
+
+/* ---- client.c ----------------------------------------------------------------------------- */
+
+extern const struct lw__store_ops lw__sqlite_client_ops;
+
+/* The file is open, with this role. LW_OK, LW_ENOMEM. */
+int lw__sqlite_open_client(struct lw__sqlite *sqlite, const struct lw__store_options *options,
+                           lw_error *err);
 
 /* ---- write.c ------------------------------------------------------------------------------ */
 
@@ -71,6 +86,12 @@ int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err);
 /* The spec of a row of outbox_scan.sql. NULL and *is_lost: no memory. */
 struct lw__spec *lw__sqlite_outbox_spec(struct lw__sqlite *sqlite, sqlite3_stmt *row,
                                         bool *is_lost);
+
+/* A row of copy_scan.sql; its blocks are the caller's. LW_OK, LW_ENOMEM; LW_EFULL: there are too
+ * many kinds or queues. */
+int lw__sqlite_read_copy(struct lw__sqlite *sqlite, sqlite3_stmt *row, struct lw__restored *r);
+
+lw_state lw__sqlite_state_named(const char *name);
 
 /* Times: wall time in ms in the file, the clock's ns in memory. 0 stands for none. */
 int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at);
