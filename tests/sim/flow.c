@@ -373,7 +373,7 @@ static void open_world(struct world *w, uint64_t seed, bool is_unfenced) {
                                    LW_FLOW(.name = "site", .steps = LW_STEPS(steps),
                                            .states = {{"creating", .goal = "running"},
                                                       {"deleting", .goal = "deleted", .end = true},
-                                                      {"suspended"}},
+                                                      {.name = "suspended"}},
                                            .retention = {.finished_ms = LW_ZERO,
                                                          .failed_ms = LW_ZERO,
                                                          .aborted_ms = LW_ZERO},

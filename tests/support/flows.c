@@ -50,7 +50,7 @@ int register_site(lw_engine *engine, struct flow_rig *rig, lw_error *err) {
                             LW_FLOW(.name = "site", .steps = LW_STEPS(steps),
                                     .states = {{"creating", .goal = "running"},
                                                {"deleting", .goal = "deleted", .end = true},
-                                               {"suspended"}},
+                                               {.name = "suspended"}},
                                     .on_event = note_event, .user = rig),
                             err);
 }

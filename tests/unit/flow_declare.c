@@ -88,10 +88,11 @@ TEST(a_flag_has_the_name_of_its_step_unless_it_says_otherwise) {
 
 TEST(states_without_steps_are_where_a_resource_rests) {
     lw_error err;
-    assert_status(try_register(LW_FLOW(.name = "site", .steps = LW_STEPS(site_steps),
-                                       .states = {SITE_STATES, {"suspended"}, {"x", .end = true}}),
-                               &err),
-                  LW_OK);
+    assert_status(
+        try_register(LW_FLOW(.name = "site", .steps = LW_STEPS(site_steps),
+                             .states = {SITE_STATES, {.name = "suspended"}, {"x", .end = true}}),
+                     &err),
+        LW_OK);
 }
 
 TEST(as_many_steps_and_needs_as_there_is_room_for) {
@@ -144,7 +145,7 @@ TEST(what_is_there_twice_is_refused) {
     const lw_step names[] = {{.name = "a", .state = "s"}, {.name = "a", .state = "s", .sets = "b"}};
     const lw_step flags[] = {{.name = "a", .state = "s"}, {.name = "b", .state = "s", .sets = "a"}};
     REFUSED("flow \"f\": state \"s\" is there twice", .name = "f",
-            .states = {{"s", .goal = "g"}, {"s"}});
+            .states = {{"s", .goal = "g"}, {.name = "s"}});
     REFUSED("flow \"f\": step \"a\" is there twice", .name = "f", .steps = LW_STEPS(names),
             .states = {{"s", .goal = "g"}});
     REFUSED("flow \"f\": steps \"a\" and \"b\" both set the flag \"a\": which is done?",
@@ -220,10 +221,10 @@ TEST(a_goal_that_cannot_be_reached_is_refused) {
     REFUSED("flow \"f\": goal \"h\" is never reached: state \"t\" has no steps", .name = "f",
             .steps = LW_STEPS(steps), .states = {{"s", .goal = "g"}, {"t", .goal = "h"}});
     REFUSED("flow \"f\": state \"s\" has steps and no goal: .goal is missing", .name = "f",
-            .steps = LW_STEPS(steps), .states = {{"s"}});
+            .steps = LW_STEPS(steps), .states = {{.name = "s"}});
     REFUSED("flow \"f\": goal \"t\" of state \"s\" is a state itself: a goal is where a resource "
             "rests",
-            .name = "f", .steps = LW_STEPS(steps), .states = {{"s", .goal = "t"}, {"t"}});
+            .name = "f", .steps = LW_STEPS(steps), .states = {{"s", .goal = "t"}, {.name = "t"}});
     REFUSED("flow \"f\": the first state \"t\" is an end without steps: nothing would start",
             .name = "f", .steps = LW_STEPS(steps),
             .states = {{"t", .end = true}, {"s", .goal = "g"}});
@@ -294,7 +295,7 @@ TEST(the_graph_of_the_site_manager) {
     const lw_step steps[] = {
         site_steps[0], site_steps[1], site_steps[4], {.name = "approve", .state = "creating"}};
     assert_status(lw_flow_dot(LW_FLOW(.name = "site", .steps = LW_STEPS(steps),
-                                      .states = {SITE_STATES, {"suspended"}}),
+                                      .states = {SITE_STATES, {.name = "suspended"}}),
                               collect, &graph, &err),
                   LW_OK);
     assert_string_equal(graph.text,
