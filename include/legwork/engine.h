@@ -191,8 +191,9 @@ LW_API int lw_start(lw_engine *engine, lw_error *err);
 /* ---- submit ------------------------------------------------------------------------------- */
 
 /* Accepts a task. *id (may be NULL) is its id. Under LW_CALLER_RUNS a full queue makes the caller
- * run the first attempt itself, before this returns. Under LW_DROP_OLDEST the first of the queue
- * that waits for a worker is aborted.
+ * run the first attempt itself, before this returns; on a store that writes to a disk it waits for
+ * room instead, as under LW_BLOCK. Under LW_DROP_OLDEST the first of the queue that waits for a
+ * worker is aborted.
  * Returns LW_OK: accepted. LW_EXISTS (> 0): its key is taken; *id is the task that has it, and
  * nothing was accepted (arg stays the caller's). Negative, and arg stays the caller's: LW_EINVAL
  * with a sentence; LW_EFULL (LW_REFUSE, or inside a handler when the reserve is used up);
