@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -177,7 +178,17 @@ static void greet(const struct run *run) {
     fflush(stdout);
 }
 
+/* A connection is a descriptor: as many as the system lets us have. */
+static void raise_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int serve(struct run *run, lw_error *err) {
+    raise_descriptors();
     int rc = open_engine(run, err);
     if (rc == LW_OK)
         rc = lw__server_open(&run->server, &run->values, run->engine, &run->log, err);

@@ -44,12 +44,18 @@ static int read_port(FILE *out) {
 }
 
 void served_start(struct served *s, const char *const *flags) {
+    served_start_with(s, flags, NULL);
+}
+
+void served_start_with(struct served *s, const char *const *flags, void (*prepare)(void)) {
     int ends[2];
     CHECK(pipe(ends) == 0);
     s->pid = fork();
     CHECK(s->pid >= 0);
     if (s->pid == 0) {
         close(ends[0]);
+        if (prepare)
+            prepare();
         run_server(ends[1], flags);
     }
     close(ends[1]);
@@ -58,6 +64,34 @@ void served_start(struct served *s, const char *const *flags) {
     s->port = read_port(out);
     CHECK(s->port > 0);
     fclose(out); /* what it prints afterwards goes nowhere: SIGPIPE is ignored there */
+}
+
+static void run_command(int out, const char *const *arguments) {
+    const char *argv[FLAGS_MAX] = {LEGWORK_COMMAND};
+    for (size_t count = 1; *arguments && count + 1 < FLAGS_MAX; arguments++)
+        argv[count++] = *arguments;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execv(LEGWORK_COMMAND, (char *const *)argv);
+    _exit(127);
+}
+
+int served_run(const char *const *arguments, char *said, size_t room) {
+    struct served s = {0};
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    s.pid = fork();
+    CHECK(s.pid >= 0);
+    if (s.pid == 0)
+        run_command(ends[1], arguments);
+    close(ends[1]);
+    size_t size = 0;
+    for (ssize_t got; size + 1 < room && (got = read(ends[0], said + size, room - 1 - size)) > 0;)
+        size += (size_t)got;
+    said[size] = '\0';
+    close(ends[0]);
+    return served_wait(&s);
 }
 
 int served_wait(struct served *s) {

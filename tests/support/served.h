@@ -32,6 +32,13 @@ struct answer {
  * fails. */
 void served_start(struct served *s, const char *const *flags);
 
+/* The same, after calling prepare() in the child: for its environment and its descriptors. */
+void served_start_with(struct served *s, const char *const *flags, void (*prepare)(void));
+
+/* Runs `legwork` with these arguments to its end; returns its exit code, and in `said` (of `room`
+ * bytes) what it printed on both outputs. */
+int served_run(const char *const *arguments, char *said, size_t room);
+
 /* SIGTERM, and waits for its end; fails the test unless that is clean. */
 void served_stop(struct served *s);
 
