@@ -1,8 +1,8 @@
 """The suites: which workloads are measured on which systems, and what is to be reached."""
 from dataclasses import dataclass
 
-from systems import ENGINE_SYSTEMS, POOL_SYSTEMS, SQLITE_SYSTEMS
-from targets import ENGINE_TARGETS, POOL_TARGETS, SQLITE_TARGETS
+from systems import ENGINE_SYSTEMS, FLOW_SYSTEMS, POOL_SYSTEMS, SQLITE_SYSTEMS
+from targets import ENGINE_TARGETS, FLOW_TARGETS, POOL_TARGETS, SQLITE_TARGETS
 
 
 @dataclass(frozen=True)
@@ -20,4 +20,5 @@ SUITES = [
     Suite("engine", ("E1", "E1x4", "E2", "E3", "E4", "E5", "E6", "E7"), ENGINE_SYSTEMS, ENGINE_TARGETS,
           ("E4.rate_of_E1",)),  # each against itself, and more is better
     Suite("sqlite", ("S1", "S2", "S3", "S4", "S5", "S6"), SQLITE_SYSTEMS, SQLITE_TARGETS, ()),
+    Suite("flow", ("F1", "F2"), FLOW_SYSTEMS, FLOW_TARGETS, ()),
 ]

@@ -142,3 +142,8 @@ SQLITE_SYSTEMS = [
     System("fdatasync", c_program("fdatasync", "peers/fdatasync.c"), program("fdatasync"), ("S1", "S2", "S4"),
            is_peer=False),
 ]
+
+FLOW_SYSTEMS = [
+    System("legwork", legwork_program("legwork-flow", "flow.c", "legwork", "sqlite3"), program("legwork-flow"),
+           is_peer=False),
+]

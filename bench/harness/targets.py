@@ -141,3 +141,8 @@ SQLITE_TARGETS = [
     ("S6 time flat from 1k to 1M waiting", flat(cost_waiting, FLAT_WAITING, WAITING_SIZES, "µs")),
     ("S6 CPU flat from 1k to 1M waiting", flat(cpu_waiting, FLAT_WAITING, WAITING_SIZES, "µs")),
 ]
+
+FLOW_TARGETS = [
+    ("F1 a step at most 2 times a task with a successor", against_own("F1.step", "F1", 2)),
+    ("F1 CPU of a step at most 2 times that of a task", against_own("F1.cpu_step", "F1.cpu_task", 2)),
+]
