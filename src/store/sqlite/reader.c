@@ -28,6 +28,14 @@ void lw__reader_close(struct lw__reader *reader) {
     lw__mutex_unlock(&reader->mu);
 }
 
+void lw__reader_lock(struct lw__reader *reader) {
+    lw__mutex_lock(&reader->mu);
+}
+
+void lw__reader_unlock(struct lw__reader *reader) {
+    lw__mutex_unlock(&reader->mu);
+}
+
 void lw__reader_free(struct lw__reader *reader) {
     close_locked(reader);
     lw__mutex_free(&reader->mu);
@@ -116,14 +124,13 @@ static int read_one(struct lw__reader *reader, const lw_allocator *allocator, ui
     return rc;
 }
 
-int lw__reader_read(struct lw__reader *reader, const char *path, const lw_allocator *allocator,
-                    uint64_t id, bool is_ahead, struct lw__lean_reads *reads, lw_error *err) {
+int lw__reader_read_locked(struct lw__reader *reader, const char *path,
+                           const lw_allocator *allocator, uint64_t id, bool is_ahead,
+                           struct lw__lean_reads *reads, lw_error *err) {
     reads->count = 0;
-    lw__mutex_lock(&reader->mu);
     int rc = open_locked(reader, path, err);
     if (rc == LW_OK)
         rc = is_ahead ? read_ahead(reader, allocator, id, reads, err)
                       : read_one(reader, allocator, id, reads, err);
-    lw__mutex_unlock(&reader->mu);
     return rc;
 }

@@ -1,6 +1,6 @@
 /* A connection that only reads payloads, beside the pump's. It is opened when it is first needed.
  *
- * Threads: any; one at a time is inside.
+ * Threads: any.
  */
 #ifndef LW_STORE_SQLITE_READER_H
 #define LW_STORE_SQLITE_READER_H
@@ -24,9 +24,15 @@ void lw__reader_free(struct lw__reader *reader);
 /* It will be opened anew: what it knows of the -wal file may be wrong. */
 void lw__reader_close(struct lw__reader *reader);
 
+/* Whoever has it reads alone, and what has been read meanwhile can be looked at first. The index's
+ * mutex comes after it. */
+void lw__reader_lock(struct lw__reader *reader);
+void lw__reader_unlock(struct lw__reader *reader);
+
 /* Reads the spec of a task, and if is_ahead those of the next ones: LW_OK, with or without it.
  * Otherwise why it could not be read; what could be is in *reads, and the caller's in any case. */
-int lw__reader_read(struct lw__reader *reader, const char *path, const lw_allocator *allocator,
-                    uint64_t id, bool is_ahead, struct lw__lean_reads *reads, lw_error *err);
+int lw__reader_read_locked(struct lw__reader *reader, const char *path,
+                           const lw_allocator *allocator, uint64_t id, bool is_ahead,
+                           struct lw__lean_reads *reads, lw_error *err);
 
 #endif

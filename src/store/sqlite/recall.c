@@ -22,8 +22,8 @@ static int recall_one(struct lw__sqlite *sqlite, const struct lw__task *task, bo
                       lw_error *err) {
     struct lw__index *index = sqlite->index;
     struct lw__lean_reads reads;
-    int rc = lw__reader_read(&sqlite->for_workers, sqlite->file->path, &sqlite->allocator, task->id,
-                             is_ahead, &reads, err);
+    int rc = lw__reader_read_locked(&sqlite->for_workers, sqlite->file->path, &sqlite->allocator,
+                                    task->id, is_ahead, &reads, err);
     lw__brief_lock(&index->mu);
     lw__lean_fill_locked(index, &reads);
     lw__brief_unlock(&index->mu);
@@ -39,7 +39,7 @@ static bool can_read_ahead(struct lw__index *index) {
 }
 
 /* Tasks that were claimed together mostly stand together in the file, so the first look finds all
- * of them. */
+ * of them; or another worker has just read them ahead. */
 static int recall_all(struct lw__sqlite *sqlite, const struct lw__claim *claim, lw_error *err) {
     int rc = LW_OK;
     bool has_looked = false;
@@ -82,9 +82,22 @@ static void give_back(struct lw__sqlite *sqlite, uint64_t now, struct lw__claim 
     lw__index_unclaim(&index->store, now, lean, lean_count);
 }
 
+static bool has_lean(const struct lw__claim *claim) {
+    for (uint32_t i = 0; i < claim->count; i++) {
+        if (lw__task_is_lean(claim->tasks[i]))
+            return true;
+    }
+    return false;
+}
+
 void lw__sqlite_recall(struct lw__sqlite *sqlite, uint64_t now, struct lw__claim *claim) {
     lw_error err = {0};
-    if (recall_all(sqlite, claim, &err) < 0) {
+    if (!has_lean(claim))
+        return;
+    lw__reader_lock(&sqlite->for_workers);
+    int rc = recall_all(sqlite, claim, &err);
+    lw__reader_unlock(&sqlite->for_workers);
+    if (rc < 0) {
         give_back(sqlite, now, claim, &err);
         return;
     }
@@ -100,8 +113,10 @@ int lw__sqlite_read(struct lw__store *store, uint64_t id, void *payload, size_t 
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
     struct lw__lean_reads reads;
     lw_error err = {0};
-    int rc = lw__reader_read(&sqlite->for_lookers, sqlite->file->path, &sqlite->allocator, id,
-                             false, &reads, &err);
+    lw__reader_lock(&sqlite->for_lookers);
+    int rc = lw__reader_read_locked(&sqlite->for_lookers, sqlite->file->path, &sqlite->allocator,
+                                    id, false, &reads, &err);
+    lw__reader_unlock(&sqlite->for_lookers);
     const struct lw__spec *spec = rc == LW_OK && reads.count > 0 ? reads.all[0].spec : NULL;
     bool is_it = spec && spec->payload_size == size;
     if (is_it)
