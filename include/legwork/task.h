@@ -269,6 +269,8 @@ struct lw_snapshot {
     const char *kind, *queue;
     const char *key; /* NULL: none */
     lw_bytes payload;
+    lw_bytes value; /* that travels with it from its submitter, such as a trace id. Of a task that
+                       waits, or has ended, it may be in the store's file only */
     uint32_t priority;
 
     unsigned attempts; /* begun and counted, the present one included */
@@ -282,6 +284,9 @@ struct lw_snapshot {
     int64_t ended_ms;                                       /* became terminal */
     int64_t due_ms;                                         /* scheduled: until then */
     uint64_t created_ns, enqueued_ns, started_ns, ended_ns; /* the same on the engine's own clock */
+
+    const char *holder;     /* started by somebody else (legwork/lease.h): who. NULL: not so */
+    int64_t lease_until_ms; /* and until when it has it */
 
     bool is_stuck;      /* started, and past its hard deadline */
     bool is_cancelling; /* started, and has been asked to give up */

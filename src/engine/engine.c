@@ -74,6 +74,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
                   .wake = note_news,
                   .hasten = lw__scheduler_hasten,
                   .cancel = lw__hand_cancel,
+                  .claimable = lw__watch_note,
                   .scope_changed = lw__layer_scope_changed,
                   .settled = look_after_turn,
                   .meet = meet,
@@ -95,6 +96,7 @@ static void init(lw_engine *engine) {
     lw__mutex_init(&engine->alarms_mu);
     lw__mutex_init(&engine->events_mu);
     lw__mutex_init(&engine->scopes_mu);
+    lw__mutex_init(&engine->watches_mu);
     lw__timer_init(&engine->alarms, lw__engine_now(engine));
     lw__random_seed(&engine->random, engine->set.seed);
     atomic_init(&engine->sleeps_until, LW__NEVER);
@@ -248,6 +250,7 @@ void lw__engine_free(lw_engine *engine) {
         lw__free(&allocator, engine->kind_infos, LW_KINDS_MAX * sizeof *engine->kind_infos);
     if (engine->queue_infos)
         lw__free(&allocator, engine->queue_infos, LW_QUEUES_MAX * sizeof *engine->queue_infos);
+    lw__mutex_free(&engine->watches_mu);
     lw__mutex_free(&engine->scopes_mu);
     lw__mutex_free(&engine->events_mu);
     lw__mutex_free(&engine->alarms_mu);

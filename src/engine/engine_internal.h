@@ -12,6 +12,8 @@
  *     verdict.c    from outcome to settlement          metrics.c    figures
  *     oversight.c  what others do to hands             steer.c      cancel, retry, forget, pause
  *     attention.c  is a worker looking?                testing.c    an engine without threads
+ *     lease.c, lease_settle.c   attempts that others   watch.c      who waits for such
+ *                  run
  *     options.c, range.c, retry.c                      settled options; how long a retry waits
  *     layer.c      what the layers above may use: their say in settlements, scopes that change
  *
@@ -26,8 +28,8 @@
  * stuck behind a slow one; then what was not begun goes back.
  *
  * Locks, in this order: a hand's mu; the store's mutex and a task's lock (store/index.h); hands_mu;
- * alarms_mu; events_mu; registry_mu; scopes_mu; the answers' mu, alone. No callback of the program
- * runs under any of them.
+ * alarms_mu; events_mu; registry_mu; scopes_mu; watches_mu; the answers' mu, alone. No callback of
+ * the program runs under any of them.
  */
 #ifndef LW_ENGINE_ENGINE_INTERNAL_H
 #define LW_ENGINE_ENGINE_INTERNAL_H
@@ -247,6 +249,9 @@ struct lw_engine {
     } annexes[LW__ANNEXES]; /* fixed after start */
 
     struct lw__answers answers;
+
+    struct lw__mutex watches_mu;
+    struct lw_claim_watch *watches; /* guarded by watches_mu */
 
     /* tokens, answers, and whoever will close it: the last one frees it */
     _Atomic uint32_t holders;
@@ -469,6 +474,20 @@ struct lw__put *lw__attempt_new_successor(struct lw__hand *hand);
 void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t token,
                         lw_outcome outcome, lw_fault fault);
 
+/* What a retry depends on, beside the settlement's fault. */
+struct lw__ruling {
+    const struct lw__kind_info *kind;
+    uint32_t attempts, crashes; /* of the task, the present attempt included */
+    uint64_t created_at, finish_by;
+    bool has_wait; /* the attempt has said when */
+    uint64_t wait_ns;
+};
+
+/* Whether it is tried again, and when: the verdict and its due time. */
+void lw__verdict_retry(lw_engine *engine, const struct lw__ruling *ruling,
+                       struct lw__settlement *settlement, uint64_t now);
+uint64_t lw__verdict_due(const lw_engine *engine, uint64_t wait, uint64_t now);
+
 /* Calls on_attempt, if the attempt that was settled last is worth it; when the hand has let go of
  * it. */
 void lw__verdict_tell(struct lw__hand *hand);
@@ -507,6 +526,20 @@ void lw__events_note(void *engine, const struct lw__task *task, lw_state from, l
 
 /* The engine has stopped: readers are told when they have read all. */
 void lw__events_end(lw_engine *engine);
+
+/* ---- lease.c ------------------------------------------------------------------------------ */
+
+/* LW_OK; LW_EINVAL, LW_EFORKED with a sentence: also for an engine that does not own its store. */
+int lw__lease_check(const lw_engine *engine, lw_error *err);
+
+/* After something was done under a lease: waits until it is durable, unless the flags say not to,
+ * and calls whoever can go on. LW_OK, LW_EUNSURE. */
+int lw__lease_sync(lw_engine *engine, unsigned flags);
+
+/* ---- watch.c ------------------------------------------------------------------------------ */
+
+/* The store's hook: something of this queue can be claimed under a lease. */
+void lw__watch_note(void *engine, uint16_t queue);
 
 /* ---- scheduler.c -------------------------------------------------------------------------- */
 

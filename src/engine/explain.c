@@ -259,8 +259,13 @@ static void explain_started(struct case_file *c) {
     const struct lw__task_view *view = &c->outlook->view;
     if (view->flags & LW__TASK_STUCK)
         say(c, "it is stuck: it goes on long after its time was over");
-    say(c, "it runs since %s on attempt %u", how_long(since(c, view->started_at)).text,
-        (unsigned)view->attempts);
+    if (c->outlook->holder[0])
+        say(c, "%s has it since %s, for attempt %u, under a lease until %s", c->outlook->holder,
+            how_long(since(c, view->started_at)).text, (unsigned)view->attempts,
+            date_of(lw__engine_wall_ms(c->engine, c->outlook->lease_until)).text);
+    else
+        say(c, "it runs since %s on attempt %u", how_long(since(c, view->started_at)).text,
+            (unsigned)view->attempts);
     if (view->flags & LW__TASK_CANCELLING)
         say(c, "it has been asked to give up");
 }

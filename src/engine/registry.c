@@ -52,7 +52,10 @@ static void tell_store(lw_engine *engine, const struct lw__kind_info *info) {
     const struct lw__keep *keeps[3] = {&info->set.finished, &info->set.failed, &info->set.aborted};
     struct lw__kind_options options = {.has_handler =
                                            info->run != NULL || atomic_load(&info->is_call),
+                                       .is_kept = info->layer != NULL,
                                        .concurrency = info->set.concurrency,
+                                       .crashes = info->set.retry.crashes,
+                                       .max_age_ns = info->set.retry.max_age_ns,
                                        .key_scope = info->set.key_scope,
                                        .key_window_ns = info->set.key_window_ns};
     for (int i = 0; i < 3; i++) {
@@ -212,6 +215,7 @@ int lw__layer_handle(lw_engine *engine, const char *kind, lw_handler run,
     if (info) {
         info->layer = layer;
         info->layer_user = user;
+        tell_store(engine, info);
     }
     return rc;
 }

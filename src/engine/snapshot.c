@@ -70,7 +70,9 @@ static size_t measure(const struct lw__task_view *view, const lw_snapshot *bare)
         size += measure_errors(view->errors);
     size += measure_bytes(view->payload_size);
     if (view->spec)
-        size += view->spec->key_size + 1;
+        size += measure_bytes(view->spec->value_size) + view->spec->key_size + 1;
+    if (bare->holder)
+        size += strlen(bare->holder) + 1;
     if (view->output)
         size += measure_bytes(view->output->partial_size) + measure_bytes(view->output->result_size)
                 + measure_bytes(view->output->checkpoint_size) + view->output->text_size + 1;
@@ -128,6 +130,8 @@ static void write_errors(const lw_engine *engine, struct pen *pen, const struct 
 static void write_spec(struct pen *pen, const struct lw__spec *spec, lw_snapshot *snapshot) {
     snapshot->payload =
         write_bytes(pen, lw__spec_payload(spec), spec->payload_size, spec->payload_size > 0);
+    snapshot->value =
+        write_bytes(pen, lw__spec_value(spec), spec->value_size, spec->value_size > 0);
     if (spec->key_size > 0)
         snapshot->key = write_text(pen, lw__spec_key(spec), spec->key_size);
 }
@@ -163,6 +167,8 @@ static void write_all(const lw_engine *engine, const struct lw__task_view *view,
         leave_room(&pen, view->payload_size, snapshot);
     if (view->output)
         write_output(&pen, view->output, snapshot);
+    if (snapshot->holder)
+        snapshot->holder = write_text(&pen, snapshot->holder, strlen(snapshot->holder));
     snapshot->kind = write_text(&pen, snapshot->kind, strlen(snapshot->kind));
     snapshot->queue = write_text(&pen, snapshot->queue, strlen(snapshot->queue));
 }
@@ -205,15 +211,29 @@ static void fill_bare(const lw_engine *engine, const struct lw__task_view *view,
         snapshot->due_ms = lw__engine_wall_ms(engine, view->due_at);
 }
 
+/* A lease with another token is of another attempt: the view is of a moment before or after. */
+static void fill_lease(const lw_engine *engine, const struct lw__task_view *view,
+                       lw_snapshot *snapshot) {
+    const struct lw__lease *lease =
+        view->state == LW_STARTED ? lw__lease_find(engine->index, view->id) : NULL;
+    if (!lease || lease->token != view->token)
+        return;
+    snapshot->holder = lease->holder;
+    snapshot->lease_until_ms = lw__engine_wall_ms(engine, atomic_load(&lease->until));
+}
+
 int lw__snapshot_fill(lw_engine *engine, const struct lw__task *task, lw_snapshot *snapshot,
                       bool *must_read) {
     struct lw__task_view view;
     lw__task_view(task, &view);
     *must_read = !view.spec && view.payload_size > 0;
     fill_bare(engine, &view, snapshot);
+    fill_lease(engine, &view, snapshot);
     int rc = reserve(snapshot, &engine->set.allocator, measure(&view, snapshot));
     if (rc == LW_OK)
         write_all(engine, &view, snapshot);
+    else
+        snapshot->holder = NULL; /* it does not live as long as the engine */
     return rc;
 }
 

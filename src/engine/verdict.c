@@ -18,54 +18,57 @@ static lw_reason reason_of(const struct lw__hand *hand) {
     return (lw_reason)(atomic_load(&hand->ctx.signal) & LW__SIGNAL_REASON);
 }
 
-static uint64_t age(const struct lw__task *task, uint64_t now) {
-    return now > task->created_at ? now - task->created_at : 0;
-}
-
 /* ---- retry -------------------------------------------------------------------------------- */
 
 /* NULL: it may be tried again. */
-static const char *why_no_more(const struct lw__task *task, const struct lw__retry *retry,
-                               lw_fault fault, uint64_t now) {
-    uint32_t attempts = lw__see(&task->attempts), crashes = lw__see(&task->crashes);
-    if (fault >= LW_FAULT_TIMEOUT && crashes + 1 > retry->crashes)
+static const char *why_no_more(const struct lw__ruling *r, lw_fault fault, uint64_t now) {
+    const struct lw__retry *retry = &r->kind->set.retry;
+    if (fault >= LW_FAULT_TIMEOUT && r->crashes + 1 > retry->crashes)
         return "crash budget used up";
-    if (fault == LW_FAULT_ERROR && attempts - crashes >= retry->attempts)
+    if (fault == LW_FAULT_ERROR && r->attempts - r->crashes >= retry->attempts)
         return "attempts used up";
-    if (age(task, now) > retry->max_age_ns)
+    if (now > r->created_at && now - r->created_at > retry->max_age_ns)
         return "too old";
     return NULL;
 }
 
-static uint64_t back_off(struct lw__hand *hand, const struct lw__retry *retry, uint32_t failures) {
-    lw_engine *engine = hand->engine;
+static uint64_t back_off(lw_engine *engine, const struct lw__retry *retry, uint32_t failures) {
     lw__mutex_lock(&engine->hands_mu);
     uint64_t wait = lw__retry_wait_ns(retry, failures, &engine->random);
     lw__mutex_unlock(&engine->hands_mu);
     return wait;
 }
 
-/* When it is due again. Frozen in a stop: else one that comes again at once would keep a drain from
- * ending. */
-static uint64_t due_after(const lw_engine *engine, uint64_t wait, uint64_t now) {
+/* Frozen in a stop: else one that comes again at once would keep a drain from ending. */
+uint64_t lw__verdict_due(const lw_engine *engine, uint64_t wait, uint64_t now) {
     bool is_frozen = lw__engine_stop_level(engine) != LW__RUNNING && wait == 0;
     return now + (is_frozen ? 1 : wait);
 }
 
-static void decide_retry(struct lw__hand *hand, struct lw__task *task, struct lw__settlement *s,
-                         uint64_t now) {
-    const struct lw__retry *retry = &hand->kind->set.retry;
-    uint32_t attempts = lw__see(&task->attempts), crashes = lw__see(&task->crashes);
-    if (why_no_more(task, retry, s->fault, now)) {
+void lw__verdict_retry(lw_engine *engine, const struct lw__ruling *r, struct lw__settlement *s,
+                       uint64_t now) {
+    if (why_no_more(r, s->fault, now)) {
         s->verdict = LW__VERDICT_FAIL;
         return;
     }
-    uint32_t failures = s->fault == LW_FAULT_ERROR ? attempts - crashes : crashes + 1;
-    uint64_t wait = hand->say.has_wait ? hand->say.wait_ns : back_off(hand, retry, failures);
-    s->due = due_after(hand->engine, wait, now);
+    uint32_t failures = s->fault == LW_FAULT_ERROR ? r->attempts - r->crashes : r->crashes + 1;
+    uint64_t wait = r->has_wait ? r->wait_ns : back_off(engine, &r->kind->set.retry, failures);
+    s->due = lw__verdict_due(engine, wait, now);
     s->verdict = LW__VERDICT_POSTPONE;
-    if (s->due >= lw__task_finish_by(task))
+    if (s->due >= r->finish_by)
         s->verdict = LW__VERDICT_ABORT; /* it could not be finished in time */
+}
+
+static void decide_retry(struct lw__hand *hand, struct lw__task *task, struct lw__settlement *s,
+                         uint64_t now) {
+    struct lw__ruling ruling = {.kind = hand->kind,
+                                .attempts = lw__see(&task->attempts),
+                                .crashes = lw__see(&task->crashes),
+                                .created_at = task->created_at,
+                                .finish_by = lw__task_finish_by(task),
+                                .has_wait = hand->say.has_wait,
+                                .wait_ns = hand->say.wait_ns};
+    lw__verdict_retry(hand->engine, &ruling, s, now);
 }
 
 /* It was asked to give up, and did. */
@@ -119,7 +122,7 @@ static void decide(struct lw__hand *hand, struct lw__task *task, lw_outcome outc
     case LW_OUTCOME_SNOOZE:
         s->text = NULL;
         s->verdict = LW__VERDICT_POSTPONE;
-        s->due = due_after(hand->engine, hand->say.wait_ns, now);
+        s->due = lw__verdict_due(hand->engine, hand->say.wait_ns, now);
         s->is_uncounted = s->is_snooze = true;
         decide_given_up(hand, task, s, now);
         break;

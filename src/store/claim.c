@@ -38,12 +38,17 @@ void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *cl
     lw__brief_unlock(&index->mu);
 }
 
-void lw__index_disclaim_locked(struct lw__index *index, struct lw__kind *kind, uint32_t count) {
+void lw__index_count_out_kind_locked(struct lw__index *index, struct lw__kind *kind,
+                                     uint32_t count) {
     bool was_full = kind->claimed >= kind->concurrency;
     kind->claimed -= count;
-    index->claimed -= count;
     if (was_full)
         lw__index_review_kind_locked(index, kind);
+}
+
+void lw__index_disclaim_locked(struct lw__index *index, struct lw__kind *kind, uint32_t count) {
+    index->claimed -= count;
+    lw__index_count_out_kind_locked(index, kind, count);
 }
 
 void lw__index_unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,

@@ -159,6 +159,8 @@ void lw__index_ask_locked(struct lw__index *index, struct lw__task *task, lw_rea
         lw__task_flag(task, LW__TASK_CANCELLING, 0);
     lw__task_unlock(task);
     LW__POINT("ask: flagged, not asked");
+    if (is_started && index->journal && lw__lease_find(index, task->id))
+        lw__journal_note(index->journal, LW__JOURNAL_LEASE, task); /* it survives a restart */
     if (is_started)
         index->hooks.cancel(index->hooks.user, token, reason);
 }

@@ -103,6 +103,7 @@ int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
     lw__timer_init(&index->alarms, now);
     lw__ring_init_links(&index->telling);
     lw__ring_init_links(&index->releasing);
+    lw__leases_init(index);
     lw__scopes_init(index);
     index->planned = LW__NEVER;
     index->outside_from = LW__OUTSIDE_IDS;
@@ -157,6 +158,7 @@ void lw__index_close(struct lw__store *store) {
          task = lw__ids_find_from(&index->ids, task->id + 1))
         free_task(index, task);
     lw__index_free_dependencies(index);
+    lw__leases_free(index);
     lw__scopes_free(index);
     lw__grace_free(&index->grace);
     lw__ids_free(&index->ids);
@@ -183,6 +185,8 @@ static void init_kind(struct lw__kind *kind, const char *name, uint16_t number) 
     memcpy(kind->name, name, strnlen(name, LW_NAME_MAX));
     kind->number = number;
     kind->concurrency = UINT32_MAX;
+    kind->crashes = 3;
+    kind->max_age_ns = UINT64_MAX;
     for (int i = 0; i < 3; i++) {
         struct lw__retained *retained = &kind->retained[i];
         retained->alarm.type = LW__ALARM_RETAINED;
@@ -228,7 +232,10 @@ void lw__index_set_kind(struct lw__store *store, uint16_t number,
     lw__brief_lock(&index->mu);
     struct lw__kind *kind = index->kinds[number];
     kind->has_handler = options->has_handler;
+    kind->is_kept = options->is_kept;
     kind->concurrency = options->concurrency;
+    kind->crashes = options->crashes;
+    kind->max_age_ns = options->max_age_ns;
     kind->user = options->user;
     kind->key_scope = options->key_scope;
     kind->key_window_ns = options->key_window_ns;
@@ -322,10 +329,6 @@ static uint32_t reasons_to_shut(const struct lw__kind *kind, const struct lw__qu
            | (queue->is_paused ? LW__SHUT_PAUSED : 0);
 }
 
-static struct lw__queue *queue_of_lane(const struct lw__lane *lane) {
-    return (struct lw__queue *)(void *)((char *)lane->queue - offsetof(struct lw__queue, order));
-}
-
 struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind_number,
                                        uint16_t queue_number) {
     struct lw__queue *queue = index->queues[queue_number];
@@ -351,9 +354,11 @@ struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind_nu
 void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind) {
     size_t ready = index->order.ready_count;
     for (struct lw__lane *lane = kind->lanes; lane; lane = lane->next_of_kind) {
-        uint32_t reasons = reasons_to_shut(kind, queue_of_lane(lane));
-        if (reasons != lane->shut)
-            lw__order_shut(&index->order, lane, reasons);
+        uint32_t reasons = reasons_to_shut(kind, lw__index_queue_of_lane(lane));
+        if (reasons == lane->shut)
+            continue;
+        lw__order_shut(&index->order, lane, reasons);
+        lw__lease_announce_locked(index, lane);
     }
     if (index->order.ready_count > ready)
         index->hooks.wake(index->hooks.user);
@@ -366,9 +371,10 @@ int lw__index_pause(struct lw__store *store, const char *name, bool is_paused) {
     if (queue && queue->is_paused != is_paused) {
         queue->is_paused = is_paused;
         for (uint32_t k = 0; k < queue->lane_capacity; k++) {
-            if (queue->lanes[k])
-                lw__order_shut(&index->order, queue->lanes[k],
-                               reasons_to_shut(index->kinds[k], queue));
+            if (!queue->lanes[k])
+                continue;
+            lw__order_shut(&index->order, queue->lanes[k], reasons_to_shut(index->kinds[k], queue));
+            lw__lease_announce_locked(index, queue->lanes[k]);
         }
         if (!is_paused && index->order.ready_count > 0)
             index->hooks.wake(index->hooks.user);

@@ -9,6 +9,7 @@
  *     end.c       what follows from a terminal state    blocks.c         spec, errors, output
  *     change.c    cancel, retry, forget                 sweep.c          what is due
  *     figures.c   counters, copied                      look.c           what a task waits for
+ *     lease.c     attempts that somebody else runs
  *     scope.c, scopes.c   what tasks of one resource have in common
  *     lean.c      what need not be in memory, because a file has it
  *
@@ -30,6 +31,7 @@
 #include "store/journal.h"
 #include "store/keys.h"
 #include "store/lean.h"
+#include "store/lease.h"
 #include "store/order.h"
 #include "store/scope.h"
 #include "store/store.h"
@@ -53,10 +55,12 @@ struct lw__retained {
 struct lw__kind {
     char name[LW_NAME_MAX + 1];
     uint16_t number;
-    bool has_handler;
+    bool has_handler, is_kept;
     uint32_t concurrency;
     uint32_t claimed; /* being run, or about to be */
-    void *user;       /* the engine's */
+    uint32_t crashes; /* that a task may have */
+    uint64_t max_age_ns;
+    void *user; /* the engine's */
     lw_key_scope key_scope;
     uint64_t key_window_ns;
     struct lw__lane *lanes;
@@ -113,7 +117,7 @@ struct lw__index {
     uint64_t outside_from; /* ids from outside: those below this are here, or have been */
     uint64_t unfinished, bytes, reserve_used;
     uint64_t resident; /* bytes of specs that a file has, too */
-    uint64_t claimed;
+    uint64_t claimed;  /* by workers of this process; leases are counted apart */
     uint64_t last_due; /* of what was enqueued at its submit: such due times never go back */
     struct lw__slab tasks;
     struct lw__magazine spares; /* tasks that have left, to be used again first */
@@ -129,6 +133,7 @@ struct lw__index {
     struct lw__await *awaits[LW__AWAIT_BUCKETS];
     struct lw__task_link releasing; /* ended, their dependents not told yet */
     bool is_releasing;
+    struct lw__leases leases;
     struct lw__scopes scopes;
     bool is_unfenced;                     /* in tests only: a move does not wait for what runs */
     struct lw__dependency **dependencies; /* buckets by `on` */
@@ -165,6 +170,10 @@ static inline struct lw__kind *lw__index_kind_of(struct lw__index *index,
 static inline struct lw__queue *lw__index_queue_of(struct lw__index *index,
                                                    const struct lw__task *task) {
     return index->queues[task->queue];
+}
+
+static inline struct lw__queue *lw__index_queue_of_lane(const struct lw__lane *lane) {
+    return (struct lw__queue *)(void *)((char *)lane->queue - offsetof(struct lw__queue, order));
 }
 
 /* The lane of a kind in a queue, made if need be; NULL: no memory. */
@@ -259,6 +268,9 @@ struct lw__restored {
     struct lw__spec *spec;
     struct lw__errors *errors;
     struct lw__output *output;
+    const char *holder; /* started: who has it */
+    uint64_t lease_until;
+    bool is_cancelling;
 };
 
 /* Makes a task of it that is in no index, and nobody else's; with its blocks. */
@@ -294,8 +306,10 @@ bool lw__index_begin(struct lw__store *store, struct lw__task *task, uint64_t to
  * plain, settle it. What is left is to account for it. */
 bool lw__index_finish(struct lw__store *store, struct lw__task *task, uint64_t now);
 
-/* A claim has ended, whatever became of the task. */
+/* A claim has ended, whatever became of the task; the second: by a lease. */
 void lw__index_disclaim_locked(struct lw__index *index, struct lw__kind *kind, uint32_t count);
+void lw__index_count_out_kind_locked(struct lw__index *index, struct lw__kind *kind,
+                                     uint32_t count);
 
 /* ---- settle.c ----------------------------------------------------------------------------- */
 
@@ -306,7 +320,8 @@ void lw__index_settle_locked(struct lw__index *index, uint64_t now,
 int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t token,
                       const struct lw__publication *publication);
 
-/* The same for a task that may have ended, or be gone: LW_ENOTFOUND. */
+/* The same for a task that may have ended, or be gone: LW_ENOTFOUND. LW_PENDING: as LW_OK, but it
+ * is asked to give up. */
 int lw__index_publish_by_id(struct lw__store *store, uint64_t id, uint64_t token,
                             const struct lw__publication *publication);
 
@@ -460,6 +475,8 @@ struct lw__outlook {
     bool is_claimed;               /* enqueued, and a worker has it */
     bool is_before_cut;            /* there are even more before it */
     uint32_t concurrency, claimed; /* of its kind */
+    uint64_t lease_until;          /* started, by somebody else: until when */
+    char holder[LW_NAME_MAX + 1];  /* and who; "": not so */
     uint64_t before;               /* enqueued: runnable tasks of its queue that come first */
     char error[LW_TEXT_MAX + 1];
 };

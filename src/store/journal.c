@@ -66,7 +66,8 @@ static void lose(struct lw__journal *journal, enum lw__journal_op op, struct lw_
                    : op == LW__JOURNAL_CHANGE ? LW__NOTE_LOST_CHANGE
                    : op == LW__JOURNAL_END    ? LW__NOTE_LOST_END
                                               : LW__NOTE_LOST_PUT;
-    if (op == LW__JOURNAL_LEAVE || op == LW__JOURNAL_PUBLISH)
+    if (op == LW__JOURNAL_LEAVE || op == LW__JOURNAL_PUBLISH || op == LW__JOURNAL_LEASE
+        || op == LW__JOURNAL_UNLEASE)
         return;
     if (!(task->notes & mark))
         journal->pending++;
@@ -80,6 +81,7 @@ void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struc
     struct lw__journal_entry entry = {.op = op, .id = task->id};
     uint8_t mark = op == LW__JOURNAL_CHANGE    ? LW__NOTE_CHANGE
                    : op == LW__JOURNAL_PUBLISH ? LW__NOTE_PUBLISH
+                   : op == LW__JOURNAL_LEASE   ? LW__NOTE_LEASE
                                                : 0;
     if (task->notes & mark)
         return; /* it is written as it is then */
@@ -95,7 +97,7 @@ void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struc
     }
     task->notes |= mark;
     journal->has_marks |= mark != 0;
-    entry.task = op == LW__JOURNAL_LEAVE ? NULL : task;
+    entry.task = op == LW__JOURNAL_LEAVE || op == LW__JOURNAL_UNLEASE ? NULL : task;
     add(journal, entry);
 }
 
@@ -164,8 +166,8 @@ static void find_lost(struct lw__index *index) {
 static void clear_marks(struct lw__journal *journal) {
     for (size_t i = 0; i < journal->batch.count; i++) {
         struct lw__journal_entry *entry = &journal->batch.entries[i];
-        if (entry->op == LW__JOURNAL_CHANGE || entry->op == LW__JOURNAL_PUBLISH)
-            entry->task->notes &= (uint8_t) ~(LW__NOTE_CHANGE | LW__NOTE_PUBLISH);
+        if (entry->op >= LW__JOURNAL_CHANGE && entry->op <= LW__JOURNAL_LEASE)
+            entry->task->notes &= (uint8_t) ~(LW__NOTE_CHANGE | LW__NOTE_PUBLISH | LW__NOTE_LEASE);
     }
     journal->has_marks = false;
 }

@@ -6,6 +6,8 @@
  *     put      the task is `created` and unsaved until it is durable; only then can it run
  *     change   a retry, a snooze: goes on at once; if it is lost, so is that attempt's count
  *     publish  what a running attempt says about itself; the last words of a turn only
+ *     lease    somebody else runs it, and until when; unlease: no more. If the latter is lost, it
+ *              is made up for when the store is opened again
  *     end      what follows from an end (room, key, waiters, dependents, callbacks) waits until it
  *              is durable; readers may see the state a little earlier
  *     revive   retried by hand: from the history to the tasks
@@ -36,10 +38,12 @@ enum lw__journal_op {
     LW__JOURNAL_THEN, /* a put that stands or falls with what is noted beside it: a successor's */
     LW__JOURNAL_CHANGE,
     LW__JOURNAL_PUBLISH,
+    LW__JOURNAL_LEASE,
     LW__JOURNAL_END,
     LW__JOURNAL_REVIVE,
     LW__JOURNAL_LEAVE,
-    LW__JOURNAL_VOID, /* a put that was refused, although it may have been written */
+    LW__JOURNAL_UNLEASE, /* with what ended the lease */
+    LW__JOURNAL_VOID,    /* a put that was refused, although it may have been written */
     LW__JOURNAL_SCOPE,
     LW__JOURNAL_SCOPE_LEAVE
 };
@@ -72,6 +76,7 @@ struct lw__journal_entry {
 #define LW__NOTE_LOST 0x0fu
 #define LW__NOTE_CHANGE 0x10u /* is in the batch that is being collected: once is enough */
 #define LW__NOTE_PUBLISH 0x20u
+#define LW__NOTE_LEASE 0x80u
 #define LW__NOTE_VOID 0x40u /* its put is being taken back */
 #define LW__NOTE_DONE 0x40u /* its attempt was completed in a transaction of its own */
 

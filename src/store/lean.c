@@ -62,7 +62,8 @@ bool lw__lean_has_room_locked(const struct lw__index *index) {
 static bool wants_back(const struct lw__index *index, const struct lw__task *task) {
     if (!task || !lw__task_is_lean(task) || lw_state_is_terminal(lw__task_state(task)))
         return false;
-    bool is_claimed = lw__task_state(task) == LW_ENQUEUED && !task->place.lane;
+    bool is_claimed = (lw__task_state(task) == LW_ENQUEUED && !task->place.lane)
+                      || lw__lease_find(index, task->id);
     return is_claimed || lw__lean_has_room_locked(index);
 }
 

@@ -124,6 +124,12 @@ static void look_locked(struct lw__index *index, struct lw__task *task,
         outlook->fence_left = lw__scope_find_locked(index, view->spec->member->scope)->open;
     if (view->state == LW_ENQUEUED && task->place.lane)
         count_before_locked(task, outlook);
+    const struct lw__lease *lease =
+        view->state == LW_STARTED ? lw__lease_find(index, task->id) : NULL;
+    if (lease) {
+        outlook->lease_until = lease->until;
+        snprintf(outlook->holder, sizeof outlook->holder, "%s", lease->holder);
+    }
     outlook->is_claimed = view->state == LW_ENQUEUED && !task->place.lane;
     view->spec = NULL;
     view->errors = NULL;

@@ -21,6 +21,8 @@ void lw__index_line_up_locked(struct lw__index *index, struct lw__task *task) {
     lw__order_insert(&index->order, lane, task);
     if (index->order.ready_count > ready)
         index->hooks.wake(index->hooks.user);
+    else
+        lw__lease_announce_locked(index, lane);
 }
 
 void lw__index_schedule_locked(struct lw__index *index, struct lw__task *task,

@@ -88,6 +88,18 @@ static bool place_waiting(struct lw__index *index, struct lw__task *task, bool w
     return true;
 }
 
+/* Somebody else runs it, and still may. */
+static bool place_leased(struct lw__index *index, struct lw__task *task,
+                         const struct lw__restored *r, uint64_t now) {
+    if (!lw__lease_add_locked(index, task, r->token, r->lease_until, r->holder))
+        return false;
+    lw__index_move_locked(index, task, LW__EVENT_ENQUEUE, now);
+    lw__index_move_locked(index, task, LW__EVENT_START, now);
+    lw__put(&task->started_at, r->started_at);
+    lw__task_flag(task, r->is_cancelling ? LW__TASK_CANCELLING : 0, 0);
+    return true;
+}
+
 static void drop_blocks(struct lw__index *index, const struct lw__restored *r) {
     if (r->spec)
         lw__free(&index->allocator, r->spec, r->spec->size);
@@ -115,7 +127,7 @@ int lw__index_restore_locked(struct lw__index *index, const struct lw__restored 
     if (!task)
         return LW_ENOMEM;
     int rc = r->scope ? lw__scope_restore_member_locked(index, task, r->scope, r->generation,
-                                                        r->is_unclean, has_ended)
+                                                        r->is_unclean, r->state)
                       : LW_OK;
     if (rc == LW_ENOMEM)
         return rc;
@@ -129,7 +141,10 @@ int lw__index_restore_locked(struct lw__index *index, const struct lw__restored 
     if (lw__task_flags(task) & LW__TASK_LIMITED)
         lw__index_set_limit_locked(index, task);
     bool was_held = r->state == LW_CREATED;
-    return place_waiting(index, task, was_held, rc == LW_ELEASE, now) ? LW_OK : LW_ENOMEM;
+    bool is_placed = r->state == LW_STARTED
+                         ? place_leased(index, task, r, now)
+                         : place_waiting(index, task, was_held, rc == LW_ELEASE, now);
+    return is_placed ? LW_OK : LW_ENOMEM;
 }
 
 void lw__index_charge_locked(struct lw__index *index, uint64_t id, uint64_t now) {

@@ -97,10 +97,24 @@ void lw__scope_retract_locked(struct lw__index *index, struct lw__task *task) {
     lw__scope_remove_if_over_locked(index, scope);
 }
 
-/* Nothing runs yet, so no fence stands. */
+/* Nothing runs yet but what is leased; and that has smaller ids than those it may hold up. */
+static void restore_place(struct lw__scope *scope, struct lw__member *member, lw_state state) {
+    if (member->generation == scope->generation && !scope->is_closed) {
+        member->is_held = scope->open > 0;
+        member->is_unclean |= scope->is_unclean; /* it may have been held when it was written */
+        append(&scope->tasks, member);
+        scope->task_count++;
+        return;
+    }
+    append(&scope->old, member);
+    member->is_open = state == LW_STARTED;
+    scope->open += member->is_open;
+}
+
 int lw__scope_restore_member_locked(struct lw__index *index, struct lw__task *task, uint64_t id,
-                                    uint64_t generation, bool is_unclean, bool has_ended) {
+                                    uint64_t generation, bool is_unclean, lw_state state) {
     struct lw__scope *scope = lw__scope_find_locked(index, id);
+    bool has_ended = lw_state_is_terminal(state);
     if (!scope && !has_ended)
         return LW_ELEASE; /* it must have been closed long ago */
     struct lw__member *member = lw__alloc_zero(&index->allocator, sizeof *member);
@@ -112,14 +126,8 @@ int lw__scope_restore_member_locked(struct lw__index *index, struct lw__task *ta
     lw__put(&task->flags, (uint16_t)(lw__task_flags(task) | LW__TASK_SCOPED));
     if (has_ended)
         return LW_OK;
-    if (!lw__scope_is_present_locked(index, task)) {
-        append(&scope->old, member);
-        return LW_ELEASE;
-    }
-    member->is_unclean |= scope->is_unclean; /* it may have been held when it was written */
-    append(&scope->tasks, member);
-    scope->task_count++;
-    return LW_OK;
+    restore_place(scope, member, state);
+    return lw__scope_is_present_locked(index, task) ? LW_OK : LW_ELEASE;
 }
 
 int lw__scope_check_rejoin_locked(const struct lw__index *index, const struct lw__task *task) {

@@ -126,9 +126,9 @@ void lw__scope_withdraw_locked(struct lw__index *index, struct lw__task *task);
 void lw__scope_retract_locked(struct lw__index *index, struct lw__task *task);
 
 /* A task that comes back from a file, with a spec; its state is not placed yet. LW_OK; LW_ELEASE:
- * its scope has moved on, it has to be aborted; LW_ENOMEM. */
+ * its scope has moved on, it has to be aborted, unless somebody has a lease of it; LW_ENOMEM. */
 int lw__scope_restore_member_locked(struct lw__index *index, struct lw__task *task, uint64_t scope,
-                                    uint64_t generation, bool is_unclean, bool has_ended);
+                                    uint64_t generation, bool is_unclean, lw_state state);
 
 /* A member has ended; the scope may be gone then. */
 void lw__scope_leave_locked(struct lw__index *index, struct lw__task *task, uint64_t now);

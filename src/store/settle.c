@@ -201,11 +201,26 @@ static void heed_done(struct lw__settlement *s) {
     s->text = NULL;
 }
 
+/* A claim has ended: of a worker of this process, or a lease. */
+static void end_claim(struct lw__index *index, struct lw__kind *kind, struct lw__lease *lease) {
+    if (lease) {
+        lw__lease_drop_locked(index, lease);
+        lw__index_count_out_kind_locked(index, kind, 1);
+    } else {
+        lw__index_disclaim_locked(index, kind, 1);
+    }
+}
+
 static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_t now) {
+    if (s->is_leased)
+        s->task = lw__ids_find(&index->ids, s->id);
     struct lw__task *task = s->task;
-    struct lw__kind *kind = lw__index_kind_of(index, task);
-    if (lw__task_state(task) != LW_STARTED || lw__see(&task->token) != s->token)
+    if (!task || lw__task_state(task) != LW_STARTED || lw__see(&task->token) != s->token)
         return LW_ELEASE;
+    struct lw__kind *kind = lw__index_kind_of(index, task);
+    struct lw__lease *lease = lw__lease_find(index, task->id);
+    if (s->is_leased && !lease)
+        return LW_ELEASE; /* a worker of this process has it */
     bool is_scoped = lw__task_flags(task) & LW__TASK_SCOPED;
     if (is_scoped && s->fault == LW_FAULT_CRASH)
         lw__scope_note_lost_locked(index, task);
@@ -218,7 +233,7 @@ static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_
         heed_done(s);
     int rc = is_stale ? settle_stale(index, s, now) : apply(index, s, now);
     if (rc == LW_OK || is_stale)
-        lw__index_disclaim_locked(index, kind, 1);
+        end_claim(index, kind, lease);
     return rc;
 }
 
@@ -288,7 +303,12 @@ int lw__index_publish_by_id(struct lw__store *store, uint64_t id, uint64_t token
     lw__brief_lock(&index->mu);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     bool is_over = !task || lw_state_is_terminal(lw__task_state(task));
-    int rc = is_over ? LW_ENOTFOUND : publish(index, task, token, publication);
+    bool is_ours = !publication->is_leased || lw__lease_find(index, id);
+    int rc = is_over    ? LW_ENOTFOUND
+             : !is_ours ? LW_ELEASE
+                        : publish(index, task, token, publication);
+    if (rc == LW_OK && lw__task_flags(task) & LW__TASK_CANCELLING)
+        rc = LW_PENDING;
     lw__brief_unlock(&index->mu);
     return rc;
 }

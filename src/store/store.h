@@ -40,6 +40,9 @@ struct lw__store_hooks {
     void (*hasten)(void *user, uint64_t due);
     /* The attempt with this token is asked to give up. Under the store's mutex. */
     void (*cancel)(void *user, uint64_t token, lw_reason reason);
+    /* Something of this queue can be claimed under a lease that could not before. Under the store's
+     * mutex. NULL: nobody cares */
+    void (*claimable)(void *user, uint16_t queue);
     /* A scope was changed, its fence has opened, it was closed, or a task of its present generation
      * has ended without being finished. Under the store's mutex. NULL: nobody cares */
     void (*scope_changed)(void *user, uint64_t scope);
@@ -78,9 +81,12 @@ struct lw__retention_settings {
 
 struct lw__kind_options {
     bool has_handler;
+    bool is_kept;                               /* no leases, even without a handler */
     uint32_t concurrency;                       /* UINT32_MAX: any */
     struct lw__retention_settings retention[3]; /* finished, failed, aborted */
-    lw_key_scope key_scope;                     /* of keys that come in without saying; 0: none */
+    uint32_t crashes;       /* that a task may have: the budget for leases that run out */
+    uint64_t max_age_ns;    /* older ones are not tried again then */
+    lw_key_scope key_scope; /* of keys that come in without saying; 0: none */
     uint64_t key_window_ns;
     void *user; /* the engine's */
 };
@@ -130,6 +136,27 @@ struct lw__claim {
     bool is_half_free; /* at least half of the room for tasks is free */
 };
 
+/* ---- leases ------------------------------------------------------------------------------- */
+
+#define LW__LEASES_MAX (1 << 20)
+
+struct lw__leased {
+    uint64_t id, token;
+};
+
+struct lw__lease_claim {
+    /* in */
+    const char *holder;
+    uint64_t until;
+    const uint16_t *queues, *kinds; /* which */
+    uint32_t queue_count;           /* 0: all */
+    uint32_t kind_count;            /* 0: all that have no handler */
+    uint32_t max;
+    struct lw__leased *leased; /* room for max */
+    /* out */
+    uint32_t count;
+};
+
 /* ---- settle ------------------------------------------------------------------------------- */
 
 enum lw__verdict {
@@ -157,6 +184,8 @@ struct lw__settlement {
     lw_bytes result;
     struct lw__put *successors;
     size_t successor_count;
+    bool is_leased; /* by whoever has the lease: task is NULL, the store finds it by its id */
+    uint64_t id;
     struct lw__scope_change *scope; /* of the task's scope, in the same step; NULL: none */
     int status; /* out: LW_OK, LW_ELEASE, or why the successors or the change were refused;
                    LW_EXISTS: nothing was done, because the handler has completed it outside, and
@@ -236,6 +265,7 @@ struct lw__scope_copy {
 
 struct lw__publication {
     bool has_progress, has_partial, has_checkpoint;
+    bool is_leased;           /* by whoever has the lease, if anybody has */
     bool has_written_outside; /* as in a settlement: an older checkpoint may be on its way */
     uint64_t done, total;
     const char *text;
@@ -375,6 +405,24 @@ struct lw__store_ops {
      * that. */
     void (*account)(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
                     uint32_t count);
+
+    /* Takes tasks of kinds without a handler for somebody else, in order, and begins their
+     * attempts. LW_OK, with or without any; or nothing was taken: LW_EFULL (LW__LEASES_MAX),
+     * LW_ESTOPPING, LW_ENOMEM, or why their payloads cannot be read. A lease that runs out is
+     * settled by the sweep: LW_FAULT_CRASH. */
+    int (*lease)(struct lw__store *store, uint64_t now, struct lw__lease_claim *claim);
+
+    /* The lease ends at `until`, if that is later than it does now. LW_OK; LW_PENDING: the task is
+     * asked to give up; LW_ELEASE; LW_ENOMEM. */
+    int (*extend)(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
+                  uint64_t until);
+
+    /* As publish, for a lease: publication->is_leased. LW_ENOTFOUND: the task has ended. */
+    int (*publish_leased)(struct lw__store *store, uint64_t id, uint64_t token,
+                          const struct lw__publication *publication);
+
+    /* As flush, without waiting: wait->over is called then. NULL: it is durable already. */
+    void (*flush_and_call)(struct lw__store *store, struct lw__journal_wait *wait);
 
     /* Settles up to LW__SETTLE_MAX attempts, each by itself: its status says how it went. */
     void (*settle)(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,

@@ -64,10 +64,17 @@ static void ring_limit(struct lw__index *index, struct lw__spec *spec, uint64_t 
 }
 
 static void ring_alarm(struct lw__index *index, struct lw__alarm *alarm, uint64_t now) {
-    if (alarm->type == LW__ALARM_LIMIT)
+    switch (alarm->type) {
+    case LW__ALARM_LIMIT:
         ring_limit(index, LW__TIMER_OWNER(alarm, struct lw__spec, limit), now);
-    else
+        break;
+    case LW__ALARM_RETAINED:
         lw__retained_trim_locked(index, LW__TIMER_OWNER(alarm, struct lw__retained, alarm), now);
+        break;
+    case LW__ALARM_LEASE:
+        lw__lease_ring_locked(index, LW__TIMER_OWNER(alarm, struct lw__lease, alarm), now);
+        break;
+    }
 }
 
 /* ---- wall time ---------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ struct lw__task_link {
 /* A moment in the life of anything but a scheduled task. */
 struct lw__alarm {
     struct lw__timer timer;
-    enum lw__alarm_type { LW__ALARM_LIMIT, LW__ALARM_RETAINED } type;
+    enum lw__alarm_type { LW__ALARM_LIMIT, LW__ALARM_RETAINED, LW__ALARM_LEASE } type;
 };
 
 /* What a task was submitted with beyond the ordinary; never changed. The bytes follow. */

@@ -921,17 +921,19 @@ TEST(a_stranger_can_write_to_the_outbox_and_nonsense_is_refused_there) {
     lw__sqlite_file_close(file);
 }
 
-TEST(a_lease_is_extended_and_ended_by_its_own_token_only) {
+TEST(a_lease_is_written_anew_when_it_is_extended) {
     file = open_as(LW__SQLITE_OWNER);
-    sqlite3_stmt *extend = file->statements[LW__SQL_LEASE_EXTEND];
-    run_sql(file->db, "INSERT INTO legwork_lease VALUES (7, 1000, 'w', 1, 2)");
-    for (int64_t token = 999; token <= 1000; token++) {
-        sqlite3_bind_int64(extend, 2, token);
-        sqlite3_bind_int64(extend, 3, token);
-        assert_status(run_with(LW__SQL_LEASE_EXTEND, 7), LW_OK);
-        assert_int_equal(sqlite3_changes(file->db), token == 1000);
+    sqlite3_stmt *put = file->statements[LW__SQL_LEASE_PUT];
+    for (int64_t until = 1000; until <= 1001; until++) {
+        sqlite3_bind_int64(put, 2, 5);
+        sqlite3_bind_text(put, 3, "w", -1, SQLITE_STATIC);
+        sqlite3_bind_int64(put, 4, 1);
+        sqlite3_bind_int64(put, 5, until);
+        assert_status(run_with(LW__SQL_LEASE_PUT, 7), LW_OK);
     }
-    assert_string_equal(ask(file->db, "SELECT until_ms FROM legwork_lease"), "1000");
+    assert_string_equal(ask(file->db, "SELECT until_ms FROM legwork_lease"), "1001");
+    assert_status(run_with(LW__SQL_LEASE_DELETE, 7), LW_OK);
+    assert_string_equal(ask(file->db, "SELECT count(*) FROM legwork_lease"), "0");
     lw__sqlite_file_close(file);
 }
 

@@ -191,7 +191,8 @@ static int take_checkpoint(const struct scan *scan, uint64_t id) {
     if (publication.checkpoint.size > LW_CHECKPOINT_MAX)
         return LW_EINVAL;
     int rc = lw__index_publish_by_id(store, id, token, &publication);
-    return rc == LW_ENOTFOUND ? LW_OK : rc; /* nobody needs it any more */
+    return rc == LW_ENOTFOUND || rc == LW_PENDING ? LW_OK
+                                                  : rc; /* nobody needs it, or all is well */
 }
 
 static int take_change(const struct scan *scan, uint64_t id, enum lw__change change) {
@@ -334,6 +335,7 @@ int lw__sqlite_watch(void *db) {
     snprintf(name, sizeof name, "%.*s-wal", LW__SQLITE_PATH_MAX, sqlite->file->path);
     intake->is_watching =
         intake->inotify >= 0 && inotify_add_watch(intake->inotify, name, IN_MODIFY) >= 0;
+    intake->is_new |= intake->is_watching;
     if (intake->is_watching)
         return intake->inotify;
     if (!intake->has_warned)
@@ -347,7 +349,8 @@ int lw__sqlite_watch(void *db) {
 bool lw__sqlite_heed(void *db) {
     struct lw__intake *intake = &((struct lw__sqlite *)db)->intake;
     _Alignas(struct inotify_event) char buffer[1024]; /* no names: many fit */
-    bool has_heard = false;
+    bool has_heard = intake->is_new;
+    intake->is_new = false;
     ssize_t size;
     while ((size = read(intake->inotify, buffer, sizeof buffer)) > 0) {
         has_heard = true;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,8 @@ struct columns {
     int done, total, text, partial, checkpoint;
     int payload_size, value_size; /* 0: these bytes are there for whoever asks */
 };
+
+#define IS_CANCELLING 32 /* of tasks that are not terminal */
 
 static const struct columns task_columns = {
     .key = 3,
@@ -305,6 +308,24 @@ static void drop_blocks(const struct loader *l, const struct lw__restored *r) {
         lw__free(allocator, r->output, r->output->size);
 }
 
+/* Who has a task that is started. Without a lease it is nobody's: its claim was never answered. */
+static void load_lease(const struct loader *l, struct lw__restored *r, char *holder, size_t size) {
+    sqlite3_stmt *s = l->sqlite->file->statements[LW__SQL_LEASE_GET];
+    if (r->state != LW_STARTED)
+        return;
+    sqlite3_bind_int64(s, 1, (int64_t)r->id);
+    sqlite3_bind_int64(s, 2, (int64_t)r->token);
+    if (sqlite3_step(s) == SQLITE_ROW) {
+        snprintf(holder, size, "%s", (const char *)sqlite3_column_text(s, 0));
+        r->holder = holder;
+        r->lease_until = lw__sqlite_clock_ns(l->sqlite, sqlite3_column_int64(s, 1));
+        r->is_cancelling = has(l, IS_CANCELLING);
+    } else {
+        r->state = LW_ENQUEUED;
+    }
+    sqlite3_reset(s);
+}
+
 static int read_row(const struct loader *l, struct lw__restored *r) {
     struct lw__store *store = &l->sqlite->index->store;
     bool is_lost = false;
@@ -351,9 +372,11 @@ int lw__sqlite_read_copy(struct lw__sqlite *sqlite, sqlite3_stmt *row, struct lw
 
 static int load_row(const struct loader *l) {
     struct lw__restored r;
+    char holder[LW_NAME_MAX + 1];
     int rc = read_row(l, &r);
     if (rc < 0)
         return rc;
+    load_lease(l, &r, holder, sizeof holder);
     lw__brief_lock(&l->sqlite->index->mu);
     rc = lw__index_restore_locked(l->sqlite->index, &r, l->now);
     lw__brief_unlock(&l->sqlite->index->mu);

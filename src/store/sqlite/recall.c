@@ -18,12 +18,11 @@ static void free_reads(struct lw__sqlite *sqlite, struct lw__lean_reads *reads) 
 /* ---- for workers -------------------------------------------------------------------------- */
 
 /* LW_OK: it has its spec, or there is no row. */
-static int recall_one(struct lw__sqlite *sqlite, const struct lw__task *task, bool is_ahead,
-                      lw_error *err) {
+static int recall_one(struct lw__sqlite *sqlite, uint64_t id, bool is_ahead, lw_error *err) {
     struct lw__index *index = sqlite->index;
     struct lw__lean_reads reads;
     int rc = lw__reader_read_locked(&sqlite->for_workers, sqlite->file->path, &sqlite->allocator,
-                                    task->id, is_ahead, &reads, err);
+                                    id, is_ahead, &reads, err);
     lw__brief_lock(&index->mu);
     lw__lean_fill_locked(index, &reads);
     lw__brief_unlock(&index->mu);
@@ -48,10 +47,10 @@ static int recall_all(struct lw__sqlite *sqlite, const struct lw__claim *claim, 
         if (!lw__task_is_lean(task))
             continue;
         if (!has_looked && can_read_ahead(sqlite->index))
-            rc = recall_one(sqlite, task, true, err);
+            rc = recall_one(sqlite, task->id, true, err);
         has_looked = true;
         if (rc == LW_OK && lw__task_is_lean(task))
-            rc = recall_one(sqlite, task, false, err);
+            rc = recall_one(sqlite, task->id, false, err);
     }
     return rc;
 }
@@ -105,6 +104,34 @@ void lw__sqlite_recall(struct lw__sqlite *sqlite, uint64_t now, struct lw__claim
         if (lw__task_is_lean(claim->tasks[i]))
             give_up(sqlite, now, claim->tasks[i]);
     }
+}
+
+/* ---- for whoever has a lease -------------------------------------------------------------- */
+
+static bool is_lean(struct lw__index *index, uint64_t id) {
+    lw__brief_lock(&index->mu);
+    const struct lw__task *task = lw__ids_find(&index->ids, id);
+    bool is_lean = task && lw__task_is_lean(task);
+    lw__brief_unlock(&index->mu);
+    return is_lean;
+}
+
+int lw__sqlite_recall_leased(struct lw__sqlite *sqlite, const struct lw__lease_claim *claim) {
+    lw_error err = {0};
+    int rc = LW_OK;
+    lw__mutex_lock(&sqlite->for_workers.mu);
+    for (uint32_t i = 0; rc == LW_OK && i < claim->count; i++) {
+        uint64_t id = claim->leased[i].id;
+        bool can_read = is_lean(sqlite->index, id);
+        if (can_read && can_read_ahead(sqlite->index))
+            rc = recall_one(sqlite, id, true, &err);
+        if (rc == LW_OK && can_read && is_lean(sqlite->index, id))
+            rc = recall_one(sqlite, id, false, &err);
+    }
+    lw__mutex_unlock(&sqlite->for_workers.mu);
+    if (rc < 0)
+        lw__pump_distrust(&sqlite->pump, &err);
+    return rc;
 }
 
 /* ---- for those who look ------------------------------------------------------------------- */

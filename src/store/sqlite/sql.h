@@ -14,6 +14,7 @@
     X(TASK_PUT, task_put)               \
     X(TASK_CHANGE, task_change)         \
     X(TASK_PUBLISH, task_publish)       \
+    X(TASK_LEASE, task_lease)           \
     X(TASK_DELETE, task_delete)         \
     X(TASK_SCAN, task_scan)             \
     X(HISTORY_PUT, history_put)         \
@@ -21,9 +22,8 @@
     X(HISTORY_SCAN, history_scan)       \
     X(HISTORY_REVIVE, history_revive)   \
     X(LEASE_PUT, lease_put)             \
-    X(LEASE_EXTEND, lease_extend)       \
     X(LEASE_DELETE, lease_delete)       \
-    X(LEASE_SCAN, lease_scan)           \
+    X(LEASE_GET, lease_get)             \
     X(SCOPE_PUT, scope_put)             \
     X(SCOPE_DELETE, scope_delete)       \
     X(SCOPE_SCAN, scope_scan)           \

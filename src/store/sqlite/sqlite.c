@@ -74,6 +74,7 @@ static int open_index(struct lw__sqlite *sqlite, const struct lw__store_options 
     rc = open_running(sqlite, options, err);
     if (rc < 0)
         return rc;
+    lw__pump_run(&sqlite->pump); /* what was charged is written before it can run, and die, again */
     if (!lw__pump_start(&sqlite->pump))
         return lw__error_set(err, LW_ESYSTEM, 0, "the system gives no thread for the store");
     return LW_OK;
@@ -179,6 +180,15 @@ static int flush(struct lw__store *store) {
     return wait_for_turn(store) < 0 ? LW_EUNSURE : LW_OK;
 }
 
+static void flush_and_call(struct lw__store *store, struct lw__journal_wait *wait) {
+    struct lw__pump *pump = &lw__sqlite_of(store)->pump;
+    lw__brief_lock(&store->index->mu);
+    lw__journal_await_locked(store->index->journal, wait);
+    lw__brief_unlock(&store->index->mu);
+    if (pump->is_synchronous)
+        lw__pump_run(pump);
+}
+
 /* It is not taken back: if it cannot be written now, it will be later. */
 static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
                            enum lw__change change) {
@@ -252,6 +262,17 @@ static void claim(struct lw__store *store, uint64_t now, struct lw__claim *claim
     }
     lw__index_claim(store, now, claim);
     lw__sqlite_recall(lw__sqlite_of(store), now, claim);
+}
+
+static int lease(struct lw__store *store, uint64_t now, struct lw__lease_claim *claim) {
+    int rc = lw__index_lease(store, now, claim);
+    if (rc == LW_OK)
+        rc = lw__sqlite_recall_leased(lw__sqlite_of(store), claim);
+    if (rc < 0) {
+        lw__index_unlease(store, now, claim);
+        claim->count = 0;
+    }
+    return rc;
 }
 
 static void unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
@@ -357,6 +378,10 @@ const struct lw__store_ops lw__sqlite_ops = {
     .finish = lw__index_finish,
     .unclaim = unclaim,
     .account = account,
+    .lease = lease,
+    .extend = lw__index_extend,
+    .publish_leased = lw__index_publish_by_id,
+    .flush_and_call = flush_and_call,
     .settle = settle,
     .publish = publish,
     .change = change_and_wait,

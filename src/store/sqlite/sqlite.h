@@ -29,6 +29,7 @@ struct lw__intake {
     bool has_left;   /* rows that wait for room, or for the end of an attempt */
     bool has_ended;  /* something has, since then */
     bool is_watching, has_warned;
+    bool is_new; /* it has just begun to watch: something may have come before that */
     int inotify; /* -1: none */
     size_t count;
     int64_t taken[LW__INTAKE_MAX]; /* rows that the present turn deletes */
@@ -113,6 +114,9 @@ int lw__sqlite_tidy(struct lw__sqlite *sqlite, lw_error *err);
 /* Claimed tasks that are lean get their specs back. What cannot be read is not claimed then, and
  * nothing is until the pump has seen to it; what is not there any more is aborted. */
 void lw__sqlite_recall(struct lw__sqlite *sqlite, uint64_t now, struct lw__claim *claim);
+
+/* The same for leases: LW_OK, or why they could not be read. */
+int lw__sqlite_recall_leased(struct lw__sqlite *sqlite, const struct lw__lease_claim *claim);
 
 /* See struct lw__store_ops. */
 int lw__sqlite_read(struct lw__store *store, uint64_t id, void *payload, size_t size);

@@ -160,17 +160,58 @@ static int write_put(struct lw__sqlite *sqlite, const struct lw__journal_entry *
     return run_put(sqlite, err);
 }
 
+/* The lease under which somebody else runs the present attempt; NULL: it is this process. */
+static const struct lw__lease *lease_of(struct lw__sqlite *sqlite,
+                                        const struct lw__task_view *view) {
+    const struct lw__lease *lease =
+        view->state == LW_STARTED ? lw__lease_find(sqlite->index, view->id) : NULL;
+    return lease && lease->token == view->token ? lease : NULL;
+}
+
+/* One that has ended meanwhile is told of by what comes later in this turn, or in the next. */
+static int write_lease(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_LEASE_PUT);
+    struct lw__task_view view;
+    lw__task_view(task, &view);
+    const struct lw__lease *lease = lease_of(sqlite, &view);
+    if (!lease)
+        return LW_OK;
+    sqlite3_bind_int64(s, 1, (int64_t)view.id);
+    sqlite3_bind_int64(s, 2, (int64_t)view.token);
+    bind_text(s, 3, lease->holder);
+    bind_time(sqlite, s, 4, view.started_at);
+    bind_time(sqlite, s, 5, atomic_load(&lease->until));
+    int rc = run(sqlite, LW__SQL_LEASE_PUT, err);
+    if (rc < 0)
+        return rc;
+    s = statement(sqlite, LW__SQL_TASK_LEASE);
+    sqlite3_bind_int64(s, 1, (int64_t)view.id);
+    sqlite3_bind_int64(s, 2, (int64_t)view.token);
+    bind_time(sqlite, s, 3, view.started_at);
+    sqlite3_bind_int64(s, 4, view.attempts);
+    bind_count(s, 5, (view.flags & LW__TASK_CANCELLING) != 0);
+    return run(sqlite, LW__SQL_TASK_LEASE, err);
+}
+
+static int write_unlease(struct lw__sqlite *sqlite, uint64_t id, lw_error *err) {
+    sqlite3_bind_int64(statement(sqlite, LW__SQL_LEASE_DELETE), 1, (int64_t)id);
+    return run(sqlite, LW__SQL_LEASE_DELETE, err);
+}
+
 static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_CHANGE);
     struct lw__task_view view;
     lw__task_view(task, &view);
     if (lw_state_is_terminal(view.state))
         return LW_OK; /* its end comes later in this turn, or in the next */
+    bool is_leased = lease_of(sqlite, &view) != NULL;
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
-    bind_text(s, 2, state_to_write(&view, true, lw__now(sqlite->index->options.clock)));
+    bind_text(s, 2,
+              is_leased ? "started"
+                        : state_to_write(&view, true, lw__now(sqlite->index->options.clock)));
     bind_time(sqlite, s, 3, view.due_at);
     bind_time(sqlite, s, 4, view.started_at);
-    sqlite3_bind_int64(s, 5, view.attempts - (view.state == LW_STARTED));
+    sqlite3_bind_int64(s, 5, view.attempts - (view.state == LW_STARTED && !is_leased));
     sqlite3_bind_int64(s, 6, view.crashes);
     sqlite3_bind_int64(s, 7, view.snoozes);
     bind_count(s, 8, view.token);
@@ -273,6 +314,8 @@ static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error
     case LW__JOURNAL_LEAVE:
         return lw__sqlite_remove(sqlite, LW__SQL_HISTORY_DELETE, entry->id, err);
     case LW__JOURNAL_VOID: return lw__sqlite_remove(sqlite, LW__SQL_TASK_DELETE, entry->id, err);
+    case LW__JOURNAL_LEASE: return write_lease(sqlite, entry->task, err);
+    case LW__JOURNAL_UNLEASE: return write_unlease(sqlite, entry->id, err);
     case LW__JOURNAL_PUBLISH: return write_publish(sqlite, entry->task, err);
     case LW__JOURNAL_SCOPE: return write_scope(sqlite, entry->image, err);
     case LW__JOURNAL_SCOPE_LEAVE: return write_scope_leave(sqlite, entry->id, err);

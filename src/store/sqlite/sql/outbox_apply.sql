@@ -38,3 +38,9 @@ WHERE op = 'checkpoint'
    OR (op = 'finish' AND NOT EXISTS
     (SELECT 1 FROM legwork_task AS t
      WHERE t.id = task_id AND t.scope IS NOT NULL AND legwork_outbox.token >= ifnull(t.token, 0)));
+
+-- Leases whose end was written, and the lease itself not taken away.
+DELETE FROM legwork_lease
+WHERE NOT EXISTS (SELECT 1 FROM legwork_task AS t
+                  WHERE t.id = legwork_lease.task_id AND t.token = legwork_lease.token
+                    AND t.state = 'started');

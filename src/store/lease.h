@@ -1,0 +1,62 @@
+/* Leases: attempts that somebody else runs, for a time. What they are for stands in store.h
+ * (lease, extend); this is how they are kept.
+ *
+ * A leased task is `started` like one that a worker has, counts for its kind, and is settled in the
+ * same way; only that nobody here waits for it, and that the sweep settles it when its time is
+ * over.
+ * Readers find a lease by the id of its task, inside a grace section: it is the task's present one
+ * if it has its token.
+ *
+ * Threads: under the index's mutex, but for the find.
+ */
+#ifndef LW_STORE_LEASE_H
+#define LW_STORE_LEASE_H
+
+#include "store/ids.h"
+#include "store/store.h"
+
+struct lw__lease {
+    struct lw__alarm alarm; /* at its end */
+    struct lw__task *task;  /* fixed, like all that follows but `until` */
+    uint64_t id, token;
+    _Atomic uint64_t until;
+    size_t size; /* of this block */
+    char holder[];
+};
+
+struct lw__leases {
+    struct lw__ids ids;     /* of tasks, to leases; its nodes are retired with those of the tasks */
+    _Atomic uint64_t count; /* written under the mutex */
+};
+
+struct lw__index;
+
+void lw__leases_init(struct lw__index *index);
+void lw__leases_free(struct lw__index *index);
+
+/* NULL: nobody else has the task. Inside a grace section, or under the mutex. */
+struct lw__lease *lw__lease_find(const struct lw__index *index, uint64_t id);
+
+/* The lease that a task has, whose attempt has begun or is about to; its kind is counted. False: no
+ * memory, and nothing has changed. */
+bool lw__lease_add_locked(struct lw__index *index, struct lw__task *task, uint64_t token,
+                          uint64_t until, const char *holder);
+
+/* The attempt was settled. The task may be gone, unless there is a journal. */
+void lw__lease_drop_locked(struct lw__index *index, struct lw__lease *lease);
+
+/* The sweep's: its time is over, perhaps. */
+void lw__lease_ring_locked(struct lw__index *index, struct lw__lease *lease, uint64_t now);
+
+/* Says that the queue has something to claim, if the lane has. */
+void lw__lease_announce_locked(struct lw__index *index, const struct lw__lane *lane);
+
+int lw__index_lease(struct lw__store *store, uint64_t now, struct lw__lease_claim *claim);
+
+/* Gives tasks back that nobody has heard of, as if they had never been leased. */
+void lw__index_unlease(struct lw__store *store, uint64_t now, const struct lw__lease_claim *claim);
+
+int lw__index_extend(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
+                     uint64_t until);
+
+#endif
