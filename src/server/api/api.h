@@ -199,6 +199,23 @@ void lw__ends_call_all(struct lw__ends *ends); /* they look again */
  * called, and looks. x->ended says how it ended, if that was heard. */
 void lw__ends_park(struct lw__exchange *x, int64_t ms, void (*then)(struct lw__exchange *x));
 
+/* For something to claim: claims.c. */
+#define LW__CLAIMS_BUCKETS 256
+
+struct lw__waiters {
+    struct lw__exchange *first, **last;
+};
+
+struct lw__claims {
+    lw_claim_watch *watch; /* NULL: not open */
+    struct event readable;
+    struct lw__waiters queues[LW__CLAIMS_BUCKETS]; /* by a hash of the name */
+};
+
+int lw__claims_open(struct lw__server *server, lw_error *err);
+void lw__claims_close(struct lw__server *server);
+void lw__claims_refuse_all(struct lw__server *server); /* it stops */
+
 /* Which tasks are asked for by state, queue and kind. False: err says what is wrong. */
 bool lw__filter_read(const struct lw__exchange *x, lw_filter *filter, lw_error *err);
 
@@ -252,6 +269,7 @@ struct lw__server {
     struct lw__http_request request; /* the one that is being read */
 
     struct lw__ends ends;
+    struct lw__claims claims;
 
     struct event signals[4];
     size_t signal_count;

@@ -103,8 +103,6 @@ static void prepare(struct lw__exchange *x, const struct lw__http_request *reque
     int rc = find_route(x, request, &err);
     if (rc == LW_OK)
         rc = read_query(x, request, &err);
-    if (rc == LW_OK && !lw__services[x->route->id].serve)
-        rc = lw__refuse(&err, LW_EINVAL, "this is not built yet");
     if (rc == LW_OK && request->has_body && !(lw__services[x->route->id].flags & LW__HAS_BODY))
         rc = lw__refuse(&err, LW_EINVAL, "this request takes no body");
     bool changes = request->method != LW__HTTP_GET && request->method != LW__HTTP_HEAD;

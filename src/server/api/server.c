@@ -86,6 +86,8 @@ static int open_rest(struct lw__server *server, lw_error *err) {
         rc = open_listeners(server, err);
     if (rc == LW_OK && lw__ends_open(&server->ends, server) < 0)
         rc = lw__refuse(err, LW_ESYSTEM, "no thread can be started");
+    if (rc == LW_OK)
+        rc = lw__claims_open(server, err);
     return rc;
 }
 
@@ -115,6 +117,7 @@ void lw__server_close(struct lw__server *server) {
         lw_pool_close(server->pool);
     }
     lw__ends_close(&server->ends);
+    lw__claims_close(server);
     lw__loop_close(&server->loop);
 }
 

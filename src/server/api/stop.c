@@ -75,6 +75,7 @@ static void drain(struct lw__server *server) {
     server->stopped.run = on_stopped;
     server->has_stopper = pthread_create(&server->stopper, NULL, stop_engine, server) == 0;
     lw__ends_call_all(&server->ends);
+    lw__claims_refuse_all(server);
     if (!server->has_stopper)
         begin_last_call(server);
 }

@@ -1,0 +1,307 @@
+/* Claiming, and who waits for something to claim.
+ *
+ * A claim is made on the loop, for a client that is there at that moment, and without waiting for
+ * the disk; the answer goes out when the lease is on it. From then until the client shows that it
+ * has the answer (it sends something, or closes in good order), the exchange keeps the ids: if the
+ * connection breaks instead, the tasks are returned as if nobody had ever had them.
+ *
+ * Who finds nothing is parked in a list by queue. The engine tells of queues in which something may
+ * have become claimable by a descriptor; those who wait there are served in the order in which they
+ * came, until nothing is left. A told queue that nobody waits for is forgotten: whoever comes tries
+ * first. */
+#include "server/api/api.h"
+#include "server/api/handlers.h"
+#include "server/memory.h"
+
+#define BYTES_WANTED (8 << 20) /* of an answer; then it has enough tasks */
+#define CHUNK_MAX 64           /* tasks of one claim at the engine */
+
+struct given {
+    lw_id id;
+    uint64_t token;
+};
+
+/* What a claim asks for, and what it has got. */
+struct claim {
+    int64_t n, lease_ms, wait_until;
+    size_t count;
+    struct given given[];
+};
+
+/* ---- giving back --------------------------------------------------------------------------- */
+
+static void return_all(struct lw__server *server, void *state) {
+    struct claim *claim = state;
+    for (size_t i = 0; i < claim->count; i++)
+        lw_lease_return(server->engine, claim->given[i].id, claim->given[i].token, LW_NO_WAIT);
+    claim->count = 0;
+}
+
+/* ---- taking -------------------------------------------------------------------------------- */
+
+static void put_text(struct lw__json_writer *json, const char *name, const char *text) {
+    lw__json_key(json, name);
+    lw__json_put_text(json, text);
+}
+
+static void show_claimed(struct lw__json_writer *json, const lw_snapshot *task, int64_t lease_ms) {
+    char token[24];
+    struct lw__buffer text;
+    lw__buffer_init_fixed(&text, token, sizeof token);
+    lw__buffer_print(&text, "%llu", (unsigned long long)task->token);
+    lw__json_object(json);
+    lw__json_key(json, "id");
+    lw__json_put_uint(json, task->id);
+    lw__json_key(json, "token");
+    lw__json_put_string(json, lw__buffer_slice(&text));
+    put_text(json, "kind", task->kind);
+    put_text(json, "queue", task->queue);
+    if (task->key)
+        put_text(json, "key", task->key);
+    lw__json_key(json, "attempt");
+    lw__json_put_uint(json, task->attempts);
+    lw__json_key(json, "lease_ms");
+    lw__json_put_int(json, lease_ms);
+    lw__show_bytes(json, "payload", task->payload);
+    lw__show_base64(json, "checkpoint_base64", task->checkpoint);
+    if (task->value.size == LW__TRACEPARENT_SIZE) {
+        lw__json_key(json, "traceparent");
+        lw__json_put_string(json, (struct lw__slice){task->value.data, task->value.size});
+    }
+    lw__json_close(json);
+}
+
+/* Into the answer, or, if it does not fit, back. */
+static bool take(struct lw__exchange *x, struct claim *claim, const lw_snapshot *task) {
+    struct lw__buffer *body = &x->reply.body;
+    struct lw__json_writer before = x->json;
+    size_t size = body->size;
+    show_claimed(&x->json, task, claim->lease_ms);
+    if (body->status >= 0) {
+        claim->given[claim->count++] = (struct given){task->id, task->token};
+        return true;
+    }
+    lw__buffer_cut(body, size);
+    x->json = before;
+    lw_lease_return(x->server->engine, task->id, task->token, LW_NO_WAIT);
+    return false;
+}
+
+/* The first alone: then it is known how large they are. */
+static int chunk_of(const struct claim *claim, size_t largest, size_t body_size) {
+    size_t left = (size_t)claim->n - claim->count;
+    size_t room = body_size < BYTES_WANTED ? BYTES_WANTED - body_size : 0;
+    size_t chunk = claim->count == 0 ? 1 : room / (largest * 2 + 256);
+    chunk = chunk < left ? chunk : left;
+    return (int)(chunk < CHUNK_MAX ? chunk : CHUNK_MAX);
+}
+
+static int claim_chunk(struct lw__exchange *x, const struct claim *claim, int chunk,
+                       lw_snapshot *tasks) {
+    return lw_lease_claim(x->server->engine,
+                          LW_CLAIM_OPTIONS(.holder = "http", .queues = &x->part, .queue_count = 1,
+                                           .max = chunk, .lease_ms = claim->lease_ms,
+                                           .flags = LW_NO_WAIT),
+                          tasks, &x->err);
+}
+
+/* As many as there are, up to n. Returns the status of the engine, or LW_OK. */
+static int claim_all(struct lw__exchange *x, struct claim *claim) {
+    lw_snapshot tasks[CHUNK_MAX];
+    size_t largest = 0;
+    int got = 0, chunk;
+    bool fits = true;
+    for (int i = 0; i < CHUNK_MAX; i++)
+        tasks[i] = (lw_snapshot)LW_SNAPSHOT_INIT;
+    lw__json_array(lw__reply_json(x, 200));
+    while (fits && (chunk = chunk_of(claim, largest, x->reply.body.size)) > 0) {
+        got = claim_chunk(x, claim, chunk, tasks);
+        for (int i = 0; i < got; i++) {
+            largest = tasks[i].payload.size > largest ? tasks[i].payload.size : largest;
+            fits = take(x, claim, &tasks[i]) && fits;
+        }
+        if (got < chunk)
+            break;
+    }
+    lw__json_close(&x->json);
+    for (int i = 0; i < CHUNK_MAX; i++)
+        lw_snapshot_clear(&tasks[i]);
+    return got < 0 && claim->count == 0 ? got : LW_OK;
+}
+
+/* ---- answering ----------------------------------------------------------------------------- */
+
+static void answer_claimed(struct lw__exchange *x) {
+    if (x->status < 0) {
+        return_all(x->server, x->state);
+        lw__reply_status(x, x->status, NULL);
+    }
+    if (x->peer && !lw__exchange_is_alive(x)) {
+        return_all(x->server, x->state); /* its end is known, and just not told yet */
+        x->lost = NULL;
+    }
+    lw__exchange_reply(x);
+}
+
+static void refuse(struct lw__exchange *x, int status) {
+    lw__reply_status(x, status, &x->err);
+    lw__exchange_reply(x);
+}
+
+static void hand_out(struct lw__exchange *x) {
+    x->lost = return_all;
+    lw__exchange_await(x, answer_claimed);
+    int rc = lw_sync_async(x->server->engine, lw__exchange_called, x, &x->err);
+    if (rc == LW_OK)
+        return;
+    lw__exchange_unawait(x);
+    x->lost = NULL;
+    return_all(x->server, x->state);
+    refuse(x, rc);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+static struct lw__waiters *waiters_of(struct lw__claims *claims, const char *queue) {
+    uint32_t hash = 2166136261u;
+    for (; *queue; queue++)
+        hash = (hash ^ (unsigned char)*queue) * 16777619u;
+    return &claims->queues[hash % LW__CLAIMS_BUCKETS];
+}
+
+static void unpark(struct lw__exchange *x) {
+    struct lw__waiters *waiters = waiters_of(&x->server->claims, x->part);
+    *x->wait_link = x->wait_next;
+    if (x->wait_next)
+        x->wait_next->wait_link = x->wait_link;
+    else
+        waiters->last = x->wait_link;
+    x->abandon = NULL;
+    x->server->parked--;
+    lw__exchange_clear_timer(x);
+}
+
+static void abandon(struct lw__exchange *x) {
+    unpark(x);
+    lw__exchange_free(x);
+}
+
+/* With the answer that is there: no tasks. */
+static void time_is_over(struct lw__exchange *x) {
+    unpark(x);
+    lw__exchange_reply(x);
+}
+
+static void park(struct lw__exchange *x, int64_t ms) {
+    struct lw__waiters *waiters = waiters_of(&x->server->claims, x->part);
+    x->wait_next = NULL;
+    x->wait_link = waiters->last;
+    *waiters->last = x;
+    waiters->last = &x->wait_next;
+    x->abandon = abandon;
+    x->server->parked++;
+    lw__exchange_set_timer(x, ms, time_is_over);
+}
+
+/* False: there is nothing left in its queue. */
+static bool serve_waiter(struct lw__exchange *x) {
+    struct claim *claim = x->state;
+    if (!lw__exchange_is_alive(x))
+        return true; /* its end is on its way to us */
+    int rc = claim_all(x, claim);
+    if (rc == LW_OK && claim->count == 0)
+        return false;
+    unpark(x);
+    if (rc < 0)
+        refuse(x, rc);
+    else
+        hand_out(x);
+    return true;
+}
+
+static void serve_queue(struct lw__server *server, const char *queue) {
+    struct lw__exchange *next;
+    for (struct lw__exchange *x = waiters_of(&server->claims, queue)->first; x; x = next) {
+        next = x->wait_next;
+        if (strcmp(x->part, queue) == 0 && !serve_waiter(x))
+            return;
+    }
+}
+
+static void on_claimable(evutil_socket_t fd, short what, void *arg) {
+    struct lw__server *server = arg;
+    char queue[LW_NAME_MAX + 1];
+    (void)fd, (void)what;
+    for (int i = 0; i < LW_QUEUES_MAX && lw_claim_watch_next(server->claims.watch, queue) == 1; i++)
+        serve_queue(server, queue);
+    lw__loop_settle(&server->loop);
+}
+
+void lw__claims_refuse_all(struct lw__server *server) {
+    for (size_t i = 0; i < LW__CLAIMS_BUCKETS; i++)
+        while (server->claims.queues[i].first) {
+            struct lw__exchange *x = server->claims.queues[i].first;
+            unpark(x);
+            refuse(x, LW_ESTOPPING);
+        }
+}
+
+/* ---- the route ----------------------------------------------------------------------------- */
+
+static bool read_claim(struct lw__exchange *x, int64_t *n, int64_t *lease, int64_t *wait) {
+    const struct lw__serve_config *config = x->server->config;
+    if (!lw__exchange_number(x, "n", 1, 1, INT64_C(1) << 31, n, &x->err)
+        || !lw__exchange_duration(x, "lease", config->lease_ms, lease, &x->err)
+        || !lw__exchange_duration(x, "wait", 0, wait, &x->err))
+        return false;
+    *n = *n < config->claim_max ? *n : config->claim_max;
+    *wait = *wait < config->wait_max_ms ? *wait : config->wait_max_ms;
+    return true;
+}
+
+void lw__serve_claim(struct lw__exchange *x) {
+    int64_t n, lease, wait;
+    if (!read_claim(x, &n, &lease, &wait)) {
+        refuse(x, LW_EINVAL);
+        return;
+    }
+    struct claim *claim = lw__exchange_keep(x, sizeof *claim + (size_t)n * sizeof claim->given[0]);
+    if (!claim) {
+        refuse(x, LW_ENOMEM);
+        return;
+    }
+    x->state = claim;
+    claim->n = n;
+    claim->lease_ms = lease;
+    int rc = claim_all(x, claim);
+    if (rc < 0)
+        refuse(x, rc);
+    else if (claim->count > 0)
+        hand_out(x);
+    else if (wait > 0 && x->server->phase == LW__SERVING)
+        park(x, wait);
+    else
+        lw__exchange_reply(x);
+}
+
+/* ---- open and close ------------------------------------------------------------------------ */
+
+int lw__claims_open(struct lw__server *server, lw_error *err) {
+    struct lw__claims *claims = &server->claims;
+    for (size_t i = 0; i < LW__CLAIMS_BUCKETS; i++)
+        claims->queues[i].last = &claims->queues[i].first;
+    int rc = lw_claim_watch_open(server->engine, &claims->watch, err);
+    if (rc < 0)
+        return rc;
+    event_assign(&claims->readable, server->loop.base, lw_claim_watch_fd(claims->watch),
+                 EV_READ | EV_PERSIST, on_claimable, server);
+    event_add(&claims->readable, NULL);
+    return LW_OK;
+}
+
+void lw__claims_close(struct lw__server *server) {
+    if (!server->claims.watch)
+        return;
+    event_del(&server->claims.readable);
+    lw_claim_watch_close(server->claims.watch);
+}

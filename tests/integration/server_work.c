@@ -1,0 +1,336 @@
+/* Remote workers, against the real server. */
+#include "served.h"
+#include "test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct served s;
+
+static const char *expect(int code, const char *what, const char *body) {
+    static struct answer a;
+    answer_free(&a);
+    a = served_ask(&s, what, body);
+    if (a.code != code)
+        fprintf(stderr, "%s: %d %s\n", what, a.code, a.body ? a.body : "");
+    assert_int_equal(a.code, code);
+    return a.body;
+}
+
+static void assert_has(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fprintf(stderr, "\"%s\" is not in: %s\n", part, text);
+    CHECK(strstr(text, part) != NULL);
+}
+
+static void submit(const char *query, const char *body) {
+    char what[256];
+    snprintf(what, sizeof what, "POST /v1/queues/q/tasks?kind=k%s", query);
+    expect(201, what, body);
+}
+
+/* "POST /v1/tasks/1/finish?token=7", and what follows the token. */
+static const char *say(int code, long long id, const char *verb, long long token, const char *rest,
+                       const char *body) {
+    char what[256];
+    snprintf(what, sizeof what, "POST /v1/tasks/%lld/%s?token=%lld%s", id, verb, token, rest);
+    return expect(code, what, body);
+}
+
+static long long claim_token(void) {
+    return number_in(expect(200, "POST /v1/queues/q/claim", NULL), "token");
+}
+
+static void assert_state(long long id, const char *state) {
+    char what[64], wanted[64];
+    snprintf(what, sizeof what, "GET /v1/tasks/%lld", id);
+    snprintf(wanted, sizeof wanted, "\"state\":\"%s\"", state);
+    assert_has(expect(200, what, NULL), wanted);
+}
+
+/* Until so many requests wait for something. */
+static void await_waiting(int count) {
+    char line[64];
+    snprintf(line, sizeof line, "legwork_http_waiting_requests %d\n", count);
+    while (!strstr(expect(200, "GET /metrics", NULL), line))
+        ;
+}
+
+/* ---- claim --------------------------------------------------------------------------------- */
+
+TEST(a_worker_claims_and_finishes) {
+    served_start(&s, NULL);
+    assert_string_equal(expect(200, "POST /v1/queues/q/claim", NULL), "[]");
+    submit("&key=a", "{\"x\": 1}");
+    const char *claimed = expect(200, "POST /v1/queues/q/claim?lease=5m", NULL);
+    assert_has(claimed, "[{\"id\":1,\"token\":\"");
+    assert_has(claimed, "\"kind\":\"k\",\"queue\":\"q\",\"key\":\"a\",\"attempt\":1");
+    assert_has(claimed, "\"lease_ms\":300000");
+    assert_has(claimed, "\"payload\":{\"x\": 1}");
+    long long token = number_in(claimed, "token");
+    assert_state(1, "started");
+    assert_string_equal(expect(200, "POST /v1/queues/q/claim", NULL), "[]");
+    say(409, 1, "finish", token + 1, "", NULL);
+    say(204, 1, "finish", token, "", "{\"result\": [1,  2]}");
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"result\":[1,  2]");
+    assert_state(1, "finished");
+    say(409, 1, "finish", token, "", NULL);
+    served_stop(&s);
+}
+
+TEST(a_claim_takes_up_to_n_in_order) {
+    served_start(&s, NULL);
+    submit("&priority=5", "low");
+    submit("&priority=1", "high");
+    submit("", "other");
+    const char *claimed = expect(200, "POST /v1/queues/q/claim?n=2", NULL);
+    const char *high = strstr(claimed, "\"id\":2,"), *low = strstr(claimed, "\"id\":1,");
+    CHECK(high && low && high < low && !strstr(claimed, "\"id\":3,"));
+    assert_has(expect(200, "POST /v1/queues/q/claim?n=1000000", NULL), "\"id\":3,");
+    served_stop(&s);
+}
+
+TEST(outcomes_end_an_attempt_each_in_its_way) {
+    served_start(&s, NULL);
+    for (int i = 0; i < 4; i++)
+        submit("", "x");
+    say(204, 1, "fail", claim_token(), "", "mailbox \"ann\" is gone");
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "mailbox \\\"ann\\\" is gone");
+    assert_state(1, "failed");
+    say(204, 2, "retry", claim_token(), "&after=1h", "busy");
+    assert_state(2, "scheduled");
+    say(204, 3, "snooze", claim_token(), "&after=1h", NULL);
+    assert_state(3, "scheduled");
+    assert_int_equal(number_in(expect(200, "GET /v1/tasks/3", NULL), "snoozes"), 1);
+    say(204, 4, "retry", claim_token(), "&after=0", "again");
+    assert_int_equal(number_in(expect(200, "POST /v1/queues/q/claim", NULL), "attempt"), 2);
+    expect(400, "POST /v1/tasks/4/finish", NULL);
+    expect(400, "POST /v1/tasks/4/finish?token=x", NULL);
+    served_stop(&s);
+}
+
+TEST(successors_come_with_the_outcome) {
+    served_start(&s, NULL);
+    submit("", "x");
+    long long token = claim_token();
+    say(400, 1, "finish", token, "", "{\"then\":[{\"kind\":\"\"}]}");
+    assert_state(1, "started");
+    say(204, 1, "finish", token, "",
+        "{\"result_base64\":\"AAE=\",\"then\":[{\"kind\":\"next\",\"payload\":1},{\"kind\":\"k\"}]"
+        "}");
+    assert_has(expect(200, "GET /v1/tasks?kind=next", NULL), "\"id\":2,");
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"result_base64\":\"AAE=\"");
+    served_stop(&s);
+}
+
+TEST(many_outcomes_are_answered_singly) {
+    char body[512];
+    served_start(&s, NULL);
+    submit("", "x");
+    submit("", "x");
+    long long first = claim_token(), second = claim_token();
+    snprintf(body, sizeof body,
+             "[{\"id\":1,\"token\":\"%lld\",\"outcome\":\"finish\",\"result\":{}},"
+             "{\"id\":2,\"token\":\"%lld\",\"outcome\":\"finish\"},"
+             "{\"id\":2,\"token\":\"%lld\",\"outcome\":\"fail\",\"error\":\"no\"}]",
+             first, second + 1000, second);
+    const char *answer = expect(200, "POST /v1/settle", body);
+    assert_has(answer, "{\"id\":1,\"status\":\"LW_OK\"}");
+    assert_has(answer, "{\"id\":2,\"status\":\"LW_ELEASE\",\"error\":");
+    assert_has(answer, "{\"id\":2,\"status\":\"LW_OK\"}");
+    assert_state(1, "finished");
+    assert_state(2, "failed");
+    assert_has(expect(400, "POST /v1/settle", "[{\"id\":1,\"token\":\"1\",\"outcome\":\"finsh\"}]"),
+               "finish");
+    expect(400, "POST /v1/settle", "[]");
+    served_stop(&s);
+}
+
+TEST(a_worker_tells_how_far_it_is_and_where_to_go_on) {
+    served_start(&s, NULL);
+    submit("", "x");
+    long long token = claim_token();
+    say(204, 1, "progress", token, "&done=3&total=10", "third page");
+    assert_has(expect(200, "GET /v1/tasks/1", NULL),
+               "\"progress\":{\"done\":3,\"total\":10,\"text\":\"third page\"}");
+    say(204, 1, "checkpoint", token, "", "page 3");
+    say(204, 1, "extend", token, "&lease=1h", NULL);
+    say(204, 1, "retry", token, "&after=0", "stopped");
+    assert_has(expect(200, "POST /v1/queues/q/claim", NULL), "\"checkpoint_base64\":\"cGFnZSAz\"");
+    say(409, 1, "progress", token, "&done=4&total=10", "late");
+    say(409, 1, "extend", token, "", NULL);
+    say(409, 1, "checkpoint", token, "", "late");
+    served_stop(&s);
+}
+
+TEST(a_worker_learns_that_its_task_was_cancelled) {
+    served_start(&s, NULL);
+    submit("", "x");
+    long long token = claim_token();
+    expect(202, "POST /v1/tasks/1/cancel", NULL);
+    say(202, 1, "extend", token, "", NULL);
+    say(204, 1, "retry", token, "", "gave up");
+    assert_state(1, "aborted");
+    served_stop(&s);
+}
+
+TEST(a_lease_survives_kill_9) {
+    served_start(&s, NULL);
+    submit("", "x");
+    long long token = number_in(expect(200, "POST /v1/queues/q/claim?lease=1h", NULL), "token");
+    served_kill(&s);
+    served_start(&s, NULL);
+    assert_string_equal(expect(200, "POST /v1/queues/q/claim", NULL), "[]");
+    say(204, 1, "finish", token, "", NULL);
+    assert_state(1, "finished");
+    served_stop(&s);
+}
+
+TEST(a_trace_goes_along_to_the_worker) {
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    send_text(fd, "POST /v1/queues/q/tasks?kind=k HTTP/1.1\r\nHost: localhost\r\n"
+                  "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
+                  "Content-Length: 1\r\n\r\nx");
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 201);
+    answer_free(&a);
+    close(fd);
+    served_kill(&s);
+    served_start(&s, NULL);
+    assert_has(expect(200, "POST /v1/queues/q/claim", NULL),
+               "\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"");
+    served_stop(&s);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+TEST(a_waiting_worker_gets_what_arrives) {
+    served_start(&s, NULL);
+    int first = served_connect(&s), second = served_connect(&s);
+    send_request(first, "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    await_waiting(1);
+    send_request(second, "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    await_waiting(2);
+    expect(201, "POST /v1/queues/other/tasks?kind=k", "x");
+    submit("", "x");
+    struct answer a = read_answer(first, false);
+    assert_has(a.body, "[{\"id\":2,");
+    answer_free(&a);
+    submit("&delay=100ms", "x");
+    a = read_answer(second, false);
+    assert_has(a.body, "[{\"id\":3,");
+    answer_free(&a);
+    close(first);
+    close(second);
+    served_stop(&s);
+}
+
+TEST(a_wait_without_a_task_ends_with_none) {
+    served_start(&s, NULL);
+    assert_string_equal(expect(200, "POST /v1/queues/q/claim?wait=50ms", NULL), "[]");
+    served_stop(&s);
+}
+
+TEST(a_worker_that_has_gone_gets_nothing) {
+    served_start(&s, NULL);
+    int gone = served_connect(&s), here = served_connect(&s);
+    send_request(gone, "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    await_waiting(1);
+    send_request(here, "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    await_waiting(2);
+    close(gone);
+    submit("", "x");
+    struct answer a = read_answer(here, false);
+    assert_has(a.body, "[{\"id\":1,");
+    assert_int_equal(number_in(a.body, "attempt"), 1);
+    answer_free(&a);
+    close(here);
+    served_stop(&s);
+}
+
+TEST(an_answer_that_nobody_has_read_costs_no_task) {
+    served_start(&s, NULL);
+    for (int i = 1; i <= 50; i++) {
+        char what[64];
+        int fd = served_connect(&s);
+        send_request(fd, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL, 0);
+        await_waiting(1);
+        submit("", "x");
+        snprintf(what, sizeof what, "GET /v1/tasks/%d", i);
+        while (!strstr(expect(200, what, NULL), "\"state\":\"started\""))
+            ;
+        close(fd); /* the answer is in its buffer, or on its way */
+        const char *claimed = expect(200, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL);
+        assert_int_equal(number_in(claimed, "id"), i);
+        assert_int_equal(number_in(claimed, "attempt"), 1);
+        say(204, i, "finish", number_in(claimed, "token"), "", NULL);
+    }
+    served_stop(&s);
+}
+
+/* The task and the end of the worker come at the same time, in all orders, again and again: no
+ * attempt is ever charged, and the task is there for the next one at once. */
+static void *submit_one(void *arg) {
+    (void)arg;
+    struct answer a = served_ask(&s, "POST /v1/queues/q/tasks?kind=k", "x");
+    assert_int_equal(a.code, 201);
+    answer_free(&a);
+    return NULL;
+}
+
+TEST_WITH(a_worker_that_goes_in_the_very_moment_costs_no_task, .seconds = 120) {
+    served_start(&s, NULL);
+    for (long i = 0; i < test_scale(200, 2000); i++) {
+        pthread_t submitter;
+        int fd = served_connect(&s);
+        send_request(fd, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL, 0);
+        if (i % 2)
+            await_waiting(1);
+        CHECK(pthread_create(&submitter, NULL, submit_one, NULL) == 0);
+        if (i % 3 == 0) /* with a reset instead of an end */
+            setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+        for (volatile int spin = 0; spin < i * 997 % 40000; spin++)
+            ;
+        close(fd);
+        CHECK(pthread_join(submitter, NULL) == 0);
+        const char *claimed = expect(200, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL);
+        assert_int_equal(number_in(claimed, "id"), i + 1);
+        assert_int_equal(number_in(claimed, "attempt"), 1);
+        say(204, i + 1, "finish", number_in(claimed, "token"), "", NULL);
+    }
+    served_stop(&s);
+}
+
+TEST(a_stop_sends_waiting_workers_away) {
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    send_request(fd, "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    await_waiting(1);
+    expect(202, "POST /v1/drain", NULL);
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 503);
+    answer_free(&a);
+    close(fd);
+    assert_int_equal(served_wait(&s), 0);
+}
+
+TEST(a_large_payload_passes_and_does_not_make_a_claim_too_large) {
+    size_t size = 9 << 20;
+    char *payload = malloc(size + 1);
+    memset(payload, 'x', size);
+    payload[size] = '\0';
+    served_start(&s, NULL);
+    for (int i = 0; i < 3; i++)
+        submit("", payload);
+    const char *claimed = expect(200, "POST /v1/queues/q/claim?n=10", NULL);
+    assert_has(claimed, "[{\"id\":1,");
+    CHECK(!strstr(claimed, "\"id\":2,"));
+    free(payload);
+    served_stop(&s);
+}
