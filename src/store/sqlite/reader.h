@@ -26,8 +26,8 @@ void lw__reader_close(struct lw__reader *reader);
 
 /* Whoever has it reads alone, and what has been read meanwhile can be looked at first. The index's
  * mutex comes after it. */
-void lw__reader_lock(struct lw__reader *reader);
-void lw__reader_unlock(struct lw__reader *reader);
+void lw__reader_lock(struct lw__reader *reader) LW__ACQUIRE(&reader->mu);
+void lw__reader_unlock(struct lw__reader *reader) LW__RELEASE(&reader->mu);
 
 /* Reads the spec of a task, and if is_ahead those of the next ones: LW_OK, with or without it.
  * Otherwise why it could not be read; what could be is in *reads, and the caller's in any case. */
