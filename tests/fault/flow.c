@@ -93,7 +93,7 @@ TEST_WITH(a_flow_survives_any_allocation_that_fails, .seconds = 120) {
 TEST(a_flow_that_cannot_be_registered_leaves_nothing) {
     for (uint64_t nth = 1, has_failed = 1; has_failed; nth++) {
         lw_test_memory *memory = open_memory();
-        struct flow_rig rig = {.url = NULL};
+        struct flow_rig rig = {.user = NULL};
         lw_error err = {0};
         lw_engine *engine =
             OPEN_ENGINE(.workers = LW_ZERO, .allocator = lw_test_memory_allocator(memory));

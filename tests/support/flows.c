@@ -76,8 +76,12 @@ static int open_rig_engine(struct flow_rig *rig) {
 }
 
 int try_open_flow_rig(struct flow_rig *rig, const char *url, lw_test_memory *memory) {
+    static unsigned number;
+    const char *mark = strstr(url, "%u"); /* a number of its own for each one that is opened */
     memset(rig, 0, sizeof *rig);
-    rig->url = url;
+    snprintf(rig->url, sizeof rig->url, "%s", url);
+    if (mark)
+        snprintf(rig->url, sizeof rig->url, "%.*s%u%s", (int)(mark - url), url, ++number, mark + 2);
     rig->memory = memory;
     rig->clock = open_clock();
     int rc = open_rig_engine(rig);

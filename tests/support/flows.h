@@ -30,7 +30,7 @@ typedef lw_outcome (*step_script)(struct flow_rig *rig, lw_ctx *ctx, const lw_ta
 enum { EVENTS_MAX = 64 };
 
 struct flow_rig {
-    const char *url;
+    char url[64];
     lw_clock *clock;
     lw_test_memory *memory;
     lw_engine *engine;

@@ -103,7 +103,7 @@ TEST(names_of_conditions_and_of_states_of_steps) {
 }
 
 TEST(in_a_forked_child_all_calls_say_so) {
-    struct flow_rig rig = {.url = NULL};
+    struct flow_rig rig = {.user = NULL};
     lw_flow_status status;
     rig.engine = OPEN_ENGINE(.workers = 1);
     assert_status(register_site(rig.engine, &rig, NULL), LW_OK);

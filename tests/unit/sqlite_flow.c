@@ -207,6 +207,50 @@ TEST(a_flow_starts_if_and_only_if_the_programs_transaction_commits) {
     close_office(&office);
 }
 
+/* ---- a program that has changed ------------------------------------------------------------ */
+
+static lw_engine *open_program(bool is_new) {
+    const lw_step steps[] = {{.name = "a", .run = do_done, .state = "on"},
+                             {.name = "b", .state = "on", .needs = {"a"}},
+                             {.name = "c", .run = do_done, .state = "on", .needs = {"a"}}};
+    lw_flow flow = {.struct_size = sizeof flow,
+                    .name = "f",
+                    .steps = steps,
+                    .step_count = is_new ? 3 : 2,
+                    .states = {{"on", .goal = "off"}}};
+    lw_engine *engine;
+    assert_status(lw_open(&engine, URL, LW_ENGINE_OPTIONS(.workers = LW_ZERO), NULL), LW_OK);
+    assert_status(lw_flow_register(engine, &flow, NULL), LW_OK);
+    start(engine);
+    CHECK(lw_test_run(engine) >= 0);
+    return engine;
+}
+
+TEST(a_new_step_of_an_old_resource_is_halted_until_it_is_resumed) {
+    lw_flow_status status;
+    lw_engine *engine = open_program(false);
+    assert_status(lw_flow_start(engine, "f", X, LW_TEXT(""), NULL), LW_OK);
+    CHECK(lw_test_run(engine) == 1);
+    close_engine(engine);
+    engine = open_program(true);
+    assert_status(lw_flow_get(engine, "f", X, &status), LW_OK);
+    assert_int_equal(status.condition, LW_FLOW_HALTED);
+    assert_int_equal(status.steps[0].state, LW_STEP_DONE);
+    assert_int_equal(status.steps[1].state, LW_STEP_MANUAL);
+    assert_int_equal(status.steps[2].state, LW_STEP_HALTED);
+    assert_string_equal(status.reason, "c: it has no task");
+    assert_status(lw_flow_resume(engine, "f", X, NULL), LW_OK);
+    assert_status(lw_flow_set(engine, "f", X, "b", 0, NULL), LW_OK);
+    CHECK(lw_test_run(engine) == 1);
+    assert_status(lw_flow_get(engine, "f", X, &status), LW_OK);
+    assert_string_equal(status.state, "off");
+    close_engine(engine);
+    engine = open_program(false); /* back to the old one: what it does not know stays */
+    assert_status(lw_flow_get(engine, "f", X, &status), LW_OK);
+    assert_string_equal(status.state, "off");
+    close_engine(engine);
+}
+
 /* ---- a process that dies while the fence stands -------------------------------------------- */
 
 static lw_outcome move_and_die(struct flow_rig *rig, lw_ctx *ctx, const lw_task *task) {
