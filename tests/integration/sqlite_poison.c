@@ -91,3 +91,23 @@ TEST(a_task_that_kills_its_process_is_given_up_and_others_are_not_charged) {
         CHECK(begun[i].token < begun[i + 1].token);
     close(ledger);
 }
+
+static void die_after_opening(int *ledger) {
+    open_engine(ledger);
+    _exit(0);
+}
+
+TEST(a_charge_is_durable_before_the_store_is_open) {
+    int ledger = ledger_open("ledger");
+    lw_snapshot task = LW_SNAPSHOT_INIT;
+    assert_int_equal(live(submit_all, &ledger), 0);
+    assert_int_equal(live(run_until_killed, &ledger), SIGKILL);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(live(die_after_opening, &ledger), 0);
+    lw_engine *engine = open_engine(&ledger);
+    assert_status(lw_get(engine, 1, &task), LW_OK);
+    assert_int_equal(task.crashes, 1);
+    lw_snapshot_clear(&task);
+    assert_status(lw_close(engine), LW_OK);
+    close(ledger);
+}

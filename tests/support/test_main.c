@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEFAULT_SECONDS = 60, SLOWER_IN_SANITIZER = 10, LONGER_IN_SOAK = 10 };
+enum { DEFAULT_SECONDS = 240, SLOWER_IN_SANITIZER = 3, LONGER_IN_SOAK = 10 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1

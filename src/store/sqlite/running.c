@@ -53,23 +53,35 @@ static int collect(struct lw__running *running, int fd, const char *path, lw_err
     return LW_OK;
 }
 
-int lw__running_open(struct lw__running *running, const char *path, uint32_t places,
-                     const lw_allocator *allocator, lw_error *err) {
+static int open_file(const char *path, int *fd, lw_error *err) {
     char name[4096];
-    *running = (struct lw__running){.allocator = allocator};
     if ((size_t)snprintf(name, sizeof name, "%s-running", path) >= sizeof name)
         return lw__error_set(err, LW_EINVAL, 0, "the path of the store is too long");
-    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail(err, path, "open");
-    int rc = collect(running, fd, path, err);
-    size_t size = (places > 0 ? places : 1) * sizeof(uint64_t);
-    if (rc == LW_OK)
-        rc = map(running, fd, size, path, err);
+    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    return *fd < 0 ? fail(err, path, "open") : LW_OK;
+}
+
+int lw__running_read(struct lw__running *running, const char *path, const lw_allocator *allocator,
+                     lw_error *err) {
+    int fd, rc = open_file(path, &fd, err);
+    *running = (struct lw__running){.allocator = allocator};
+    if (rc < 0)
+        return rc;
+    rc = collect(running, fd, path, err);
     close(fd);
     if (rc < 0)
         lw__running_close(running);
-    else
+    return rc;
+}
+
+int lw__running_open(struct lw__running *running, const char *path, uint32_t places,
+                     lw_error *err) {
+    int fd, rc = open_file(path, &fd, err);
+    if (rc < 0)
+        return rc;
+    rc = map(running, fd, (places > 0 ? places : 1) * sizeof(uint64_t), path, err);
+    close(fd);
+    if (rc == LW_OK)
         memset((void *)running->places, 0, running->size);
     return rc;
 }

@@ -18,10 +18,14 @@ struct lw__running {
     const lw_allocator *allocator;
 };
 
-/* Maps <path>-running with so many places, after having read what was in it. Returns LW_OK,
- * LW_ENOMEM, LW_ESYSTEM with a sentence. */
-int lw__running_open(struct lw__running *running, const char *path, uint32_t places,
-                     const lw_allocator *allocator, lw_error *err);
+/* Reads what is in <path>-running. Returns LW_OK, LW_ENOMEM, LW_ESYSTEM with a sentence. */
+int lw__running_read(struct lw__running *running, const char *path, const lw_allocator *allocator,
+                     lw_error *err);
+
+/* Then, when that is charged and the charge is durable: maps it with so many places, all empty. A
+ * process that dies in between charges once more; the other way round one that dies soon enough,
+ * again and again, would never be charged. Returns as above. */
+int lw__running_open(struct lw__running *running, const char *path, uint32_t places, lw_error *err);
 
 /* Whether the owner of the database with this path says that it runs this task. */
 bool lw__running_has(const char *path, uint64_t id);

@@ -40,20 +40,31 @@ static void after_turn(void *user) {
         index->hooks.settled(index->hooks.user);
 }
 
+static int charge(struct lw__sqlite *sqlite, lw_error *err) {
+    struct lw__index *index = sqlite->index;
+    lw__brief_lock(&index->mu);
+    for (uint32_t i = 0; i < sqlite->running.crashed_count; i++)
+        lw__index_charge_locked(index, sqlite->running.crashed[i], lw__now(index->options.clock));
+    lw__brief_unlock(&index->mu);
+    lw__pump_run(&sqlite->pump);
+    if (sqlite->pump.failures == 0)
+        return LW_OK;
+    *err = index->trouble;
+    return err->status;
+}
+
 /* What ran when the owner before this one died is charged for it. */
 static int open_running(struct lw__sqlite *sqlite, const struct lw__store_options *options,
                         lw_error *err) {
-    struct lw__index *index = sqlite->index;
-    int rc = lw__running_open(&sqlite->running, sqlite->file->path, options->worker_slots,
-                              &sqlite->allocator, err);
-    if (rc < 0)
-        return rc;
-    lw__brief_lock(&index->mu);
-    for (uint32_t i = 0; i < sqlite->running.crashed_count; i++)
-        lw__index_charge_locked(index, sqlite->running.crashed[i], lw__now(options->clock));
-    index->running = sqlite->running.places;
-    lw__brief_unlock(&index->mu);
-    return LW_OK;
+    const char *path = sqlite->file->path;
+    int rc = lw__running_read(&sqlite->running, path, &sqlite->allocator, err);
+    if (rc == LW_OK)
+        rc = charge(sqlite, err);
+    if (rc == LW_OK)
+        rc = lw__running_open(&sqlite->running, path, options->worker_slots, err);
+    if (rc == LW_OK)
+        sqlite->index->running = sqlite->running.places;
+    return rc;
 }
 
 static int open_index(struct lw__sqlite *sqlite, const struct lw__store_options *options,
@@ -63,18 +74,16 @@ static int open_index(struct lw__sqlite *sqlite, const struct lw__store_options 
         return rc;
     lw__pump_init(&sqlite->pump, sqlite->index, &lw__sqlite_db_ops, sqlite);
     sqlite->pump.is_synchronous = options->is_synchronous;
-    sqlite->pump.after_turn = options->is_synchronous ? NULL : after_turn;
     sqlite->pump.user = sqlite->index;
     sqlite->index->journal = &sqlite->pump.journal; /* loading may abort some */
     rc = lw__sqlite_load(sqlite, err);
     if (rc == LW_OK)
         rc = lw__sqlite_set_tokens_aside(sqlite, err);
+    if (rc == LW_OK)
+        rc = open_running(sqlite, options, err);
     if (rc < 0)
         return rc;
-    rc = open_running(sqlite, options, err);
-    if (rc < 0)
-        return rc;
-    lw__pump_run(&sqlite->pump); /* what was charged is written before it can run, and die, again */
+    sqlite->pump.after_turn = options->is_synchronous ? NULL : after_turn;
     if (!lw__pump_start(&sqlite->pump))
         return lw__error_set(err, LW_ESYSTEM, 0, "the system gives no thread for the store");
     return LW_OK;
