@@ -275,7 +275,7 @@ int lw_close(lw_engine *engine) {
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
     int rc = lw_stop(engine, LW_DROP, lw__engine_stop_level(engine) == LW__RUNNING ? -1 : 0);
-    lw__answers_stop(engine, rc == LW_OK);
+    lw__answers_stop(engine, rc == LW_OK || lw__answers_are_told(engine));
     lw__scheduler_stop(engine);
     engine->store->ops->restrain(engine->store, LW__STORE_NO_HOOK); /* it would look for the pool */
     lw_pool *pool = engine->pool;

@@ -172,7 +172,9 @@ void lw__hand_crash(struct lw__hand *hand) {
 static bool run_task(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
     if (!lw__hand_begin(hand, task, token))
         return true;
-    return lw__hand_end(hand, task, token, lw__attempt_run(hand, task));
+    lw_outcome outcome = lw__attempt_run(hand, task);
+    LW__POINT("hand: ran, not settled");
+    return lw__hand_end(hand, task, token, outcome);
 }
 
 /* ---- batches ------------------------------------------------------------------------------ */

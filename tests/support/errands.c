@@ -96,6 +96,8 @@ static void handle_all(struct errands *e) {
 static bool must_repeat(int rc, const lw_error *err) {
     if (rc >= 0)
         return false;
+    if (err && rc != LW_ESYSTEM && rc != LW_EUNSURE)
+        fprintf(stderr, "%s\n", err->message);
     if (rc != LW_ESYSTEM)
         assert_status(rc, LW_EUNSURE);
     if (err)

@@ -4,6 +4,7 @@
 #include "base/futex.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/points.h"
 #include "pool/staff.h"
 
 #define RETRY_MS_MIN 20
@@ -71,6 +72,7 @@ static int write_all(struct lw__pump *pump, const struct lw__journal_batch *batc
     for (size_t i = 0; rc == LW_OK && i < batch->count; i++)
         rc = pump->ops->write(pump->db, &batch->entries[i], err);
     lw__grace_leave(&pump->index->grace, ticket);
+    LW__POINT("pump: written, not committed");
     if (rc == LW_OK)
         rc = pump->ops->commit(pump->db, err);
     if (rc < 0)
@@ -143,6 +145,7 @@ static bool turn(struct lw__pump *pump) {
     if (rc < 0)
         lw__log(index->options.log, LW_LOG_ERROR, "store", "a turn could not be written",
                 LW__FIELD_TEXT("why", err.message), LW__FIELD_U64("entries", batch->count));
+    LW__POINT("pump: committed, not answered");
     settle_turn(pump, rc, &err);
     return true;
 }
