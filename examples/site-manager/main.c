@@ -44,9 +44,8 @@ enum { CHOICES = sizeof choices / sizeof *choices };
 static void print_help(void) {
     puts("usage: site-manager [option...]");
     for (size_t i = 0; i < CHOICES; i++)
-        printf("  --%s%s%-*s %s\n", choices[i].name, choices[i].value ? " " : "",
-               (int)(20 - strlen(choices[i].name)), choices[i].value ? choices[i].value : "",
-               choices[i].help);
+        printf("  --%s %-*s %s\n", choices[i].name, (int)(20 - strlen(choices[i].name)),
+               choices[i].value ? choices[i].value : "", choices[i].help);
 }
 
 static bool read_number(const struct choice *choice, const char *text, long long *number) {
