@@ -1,4 +1,5 @@
-/* kill -9 under load, with clients that reconnect: what was answered with 201 is there. */
+/* kill -9 under load, with clients and workers that reconnect: what was answered with 201 is there,
+ * what was answered with 204 is finished. */
 #include "served.h"
 #include "test.h"
 
@@ -14,13 +15,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CLIENTS = 8, KEYS_MAX = 100000 };
+enum { CLIENTS = 8, WORKERS = 4, KEYS_MAX = 100000, IDS_MAX = 1000000 };
 
 static struct served s;
 static int listening;
 static atomic_int acknowledged;
 static atomic_bool is_over;
 static unsigned char accepted[CLIENTS][KEYS_MAX]; /* each written by its client alone */
+static _Atomic unsigned char finished[IDS_MAX];   /* by id: the server said so */
 
 /* ---- a socket that outlives the server ----------------------------------------------------- */
 
@@ -44,10 +46,16 @@ static void hand_over(void) {
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
+/* The others' tasks stay, and with them their keys: what is repeated is accepted once. */
+static bool has_workers(int client) {
+    return client % 2 == 1;
+}
+
 /* Whether the answer came, and was that it is there. */
 static bool submit(int fd, int client, int key) {
     char what[128];
-    snprintf(what, sizeof what, "POST /v1/queues/q/tasks?kind=k&key=%d-%d", client, key);
+    snprintf(what, sizeof what, "POST /v1/queues/%s/tasks?kind=k&key=%d-%d",
+             has_workers(client) ? "q" : "idle", client, key);
     send_request(fd, what, "x", 1);
     struct answer a = read_answer(fd, false);
     bool is_there = a.code == 201 || a.code == 200;
@@ -77,20 +85,72 @@ static void *run_client(void *arg) {
     return NULL;
 }
 
+/* ---- workers ------------------------------------------------------------------------------- */
+
+/* A finish whose answer was lost is repeated: 409 says that it was settled before. */
+static bool finish(int fd, long long id, long long token) {
+    char what[128];
+    snprintf(what, sizeof what, "POST /v1/tasks/%lld/finish?token=%lld", id, token);
+    send_request(fd, what, NULL, 0);
+    struct answer a = read_answer(fd, false);
+    int code = a.code;
+    answer_free(&a);
+    CHECK(code == 0 || code == 204 || code == 409);
+    if (code != 0)
+        finished[id] = 1;
+    return code != 0;
+}
+
+/* Leases last longer than the test: what a worker got, it settles. */
+static void *run_worker(void *arg) {
+    long long id = -1, token = -1;
+    int fd = -1;
+    (void)arg;
+    while (!is_over || id >= 0) {
+        if (fd < 0)
+            fd = served_connect(&s);
+        bool is_fine;
+        if (id >= 0) {
+            is_fine = finish(fd, id, token);
+            id = is_fine ? -1 : id;
+        } else {
+            send_request(fd, "POST /v1/queues/q/claim?wait=100ms&lease=1h", NULL, 0);
+            struct answer a = read_answer(fd, false);
+            is_fine = a.code == 200;
+            id = is_fine ? number_in(a.body, "id") : -1;
+            token = is_fine ? number_in(a.body, "token") : -1;
+            CHECK(id < IDS_MAX && (is_fine || a.code == 0));
+            answer_free(&a);
+        }
+        if (!is_fine) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
 /* ---- the audit ----------------------------------------------------------------------------- */
 
 /* How often each key is in the store. */
 static unsigned char found[CLIENTS][KEYS_MAX];
+static int unfinished; /* tasks that the server said were finished, and are not */
 
 static long long read_page(long long after) {
     char what[64];
     snprintf(what, sizeof what, "GET /v1/tasks?limit=1000&after=%lld", after);
     struct answer a = served_ask(&s, what, NULL);
     assert_int_equal(a.code, 200);
-    int client, key;
-    for (const char *at = a.body; (at = strstr(at, "\"key\":\"")) != NULL; at++)
-        if (sscanf(at, "\"key\":\"%d-%d\"", &client, &key) == 2)
-            found[client][key]++;
+    for (const char *at = a.body; (at = strstr(at, "{\"id\":")) != NULL; at++) {
+        const char *text = strstr(at, "\"key\":\"");
+        int client, key;
+        CHECK(text && sscanf(text, "\"key\":\"%d-%d\"", &client, &key) == 2);
+        found[client][key]++;
+        bool is_finished = strstr(at, "\"state\":\"finished\"") == strstr(at, "\"state\":\"");
+        unfinished += finished[number_in(at, "id")] && !is_finished;
+    }
     const char *end = strrchr(a.body, ']');
     after = end ? number_in(end, "after") : -1;
     answer_free(&a);
@@ -98,12 +158,14 @@ static long long read_page(long long after) {
 }
 
 TEST_WITH(nothing_that_was_acknowledged_is_lost_when_the_server_is_killed, .seconds = 180) {
-    pthread_t clients[CLIENTS];
+    pthread_t clients[CLIENTS], workers[WORKERS];
     int kills = (int)test_scale(5, 50), lost = 0, twice = 0;
     open_listening();
     served_start_with(&s, NULL, hand_over);
     for (int i = 0; i < CLIENTS; i++)
         CHECK(pthread_create(&clients[i], NULL, run_client, (void *)(intptr_t)i) == 0);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK(pthread_create(&workers[i], NULL, run_worker, NULL) == 0);
     for (int i = 0; i < kills; i++) {
         int goal = acknowledged + 200;
         while (acknowledged < goal)
@@ -114,17 +176,20 @@ TEST_WITH(nothing_that_was_acknowledged_is_lost_when_the_server_is_killed, .seco
     is_over = true;
     for (int i = 0; i < CLIENTS; i++)
         CHECK(pthread_join(clients[i], NULL) == 0);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK(pthread_join(workers[i], NULL) == 0);
     for (long long after = 0; after >= 0;)
         after = read_page(after);
     for (int client = 0; client < CLIENTS; client++) {
         for (int key = 0; key < KEYS_MAX; key++) {
             lost += accepted[client][key] && !found[client][key];
-            twice += found[client][key] > 1;
+            twice += !has_workers(client) && found[client][key] > 1;
         }
     }
     printf("%d kills, %d acknowledged, %d lost\n", kills, acknowledged, lost);
     assert_int_equal(lost, 0);
     assert_int_equal(twice, 0);
+    assert_int_equal(unfinished, 0);
     served_stop(&s);
     close(listening);
 }

@@ -109,9 +109,9 @@ static int claim_chunk(struct lw__exchange *x, const struct claim *claim, int ch
 static int claim_all(struct lw__exchange *x, struct claim *claim) {
     lw_snapshot tasks[CHUNK_MAX];
     size_t largest = 0;
-    int got = 0, chunk;
+    int got = 0, chunk, used = claim->n < CHUNK_MAX ? (int)claim->n : CHUNK_MAX;
     bool fits = true;
-    for (int i = 0; i < CHUNK_MAX; i++)
+    for (int i = 0; i < used; i++)
         tasks[i] = (lw_snapshot)LW_SNAPSHOT_INIT;
     lw__json_array(lw__reply_json(x, 200));
     while (fits && (chunk = chunk_of(claim, largest, x->reply.body.size)) > 0) {
@@ -124,7 +124,7 @@ static int claim_all(struct lw__exchange *x, struct claim *claim) {
             break;
     }
     lw__json_close(&x->json);
-    for (int i = 0; i < CHUNK_MAX; i++)
+    for (int i = 0; i < used; i++)
         lw_snapshot_clear(&tasks[i]);
     return got < 0 && claim->count == 0 ? got : LW_OK;
 }
