@@ -78,7 +78,7 @@ static const struct lw__config_row rows[] = {
     {"limits", "payloads-max", SIZE(payloads_max, MIB, 1024 * GIB), .fallback = "1GiB",
      .help = "The payloads of unfinished tasks together."},
     {"limits", "buffers-max", SIZE(buffers_max, MIB, 1024 * GIB), .fallback = "256MiB",
-     .help = "Requests and answers that are under way together; then a body is 503."},
+     .help = "Requests and answers that are under way together; then others are 503."},
 
     {"timeouts", "head-timeout", DURATION(head_timeout_ms, SECOND, HOUR), .fallback = "10s",
      .help = "From the first byte of a request to the end of its head."},

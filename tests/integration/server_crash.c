@@ -18,6 +18,7 @@
 enum { CLIENTS = 8, WORKERS = 4, KEYS_MAX = 100000, IDS_MAX = 1000000 };
 
 static struct served s;
+static struct served place; /* where it listens: the same for all of them */
 static int listening;
 static atomic_int acknowledged;
 static atomic_bool is_over;
@@ -71,7 +72,7 @@ static void *run_client(void *arg) {
     int client = (int)(intptr_t)arg, fd = -1;
     for (int key = 0; key < KEYS_MAX && !is_over;) {
         if (fd < 0)
-            fd = served_connect(&s);
+            fd = served_connect(&place);
         if (submit(fd, client, key)) {
             accepted[client][key++] = 1;
             acknowledged++;
@@ -108,7 +109,7 @@ static void *run_worker(void *arg) {
     (void)arg;
     while (!is_over || id >= 0) {
         if (fd < 0)
-            fd = served_connect(&s);
+            fd = served_connect(&place);
         bool is_fine;
         if (id >= 0) {
             is_fine = finish(fd, id, token);
@@ -162,6 +163,7 @@ TEST_WITH(nothing_that_was_acknowledged_is_lost_when_the_server_is_killed, .seco
     int kills = (int)test_scale(5, 50), lost = 0, twice = 0;
     open_listening();
     served_start_with(&s, NULL, hand_over);
+    place = s;
     for (int i = 0; i < CLIENTS; i++)
         CHECK(pthread_create(&clients[i], NULL, run_client, (void *)(intptr_t)i) == 0);
     for (int i = 0; i < WORKERS; i++)

@@ -139,6 +139,36 @@ TEST(requests_under_way_are_bounded_together) {
     served_stop(&s);
 }
 
+/* Answers that nobody takes count, too; and what an operator needs is answered all the same. */
+TEST(answers_under_way_are_bounded_together) {
+    enum { READERS = 40 };
+    int readers[READERS];
+    served_start(&s, (const char *const[]){"--buffers-max", "24MiB", NULL});
+    size_t size = 8 << 20;
+    char *payload = malloc(size + 1);
+    memset(payload, 'x', size);
+    payload[size] = '\0';
+    expect(201, "POST /v1/queues/q/tasks?kind=k", payload);
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = served_connect(&s);
+        send_request(readers[i], "GET /v1/tasks/1", NULL, 0);
+    }
+    int code;
+    do {
+        struct answer a = served_ask(&s, "GET /v1/tasks/2", NULL);
+        code = a.code;
+        answer_free(&a);
+        CHECK(code == 404 || code == 503);
+    } while (code != 503);
+    expect(200, "GET /healthz", NULL);
+    for (int i = 0; i < READERS; i++)
+        close(readers[i]);
+    await_figure("legwork_http_connections 1\n");
+    expect(404, "GET /v1/tasks/2", NULL);
+    free(payload);
+    served_stop(&s);
+}
+
 TEST(one_connection_too_many_is_told_so) {
     served_start(&s, (const char *const[]){"--connections-max", "2", NULL});
     int first = served_connect(&s), second = served_connect(&s);

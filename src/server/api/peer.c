@@ -155,6 +155,7 @@ static void answer(struct lw__peer *peer, struct lw__exchange *x) {
     bool is_last = !x->terms.keep_alive;
     count_answer(x);
     if (x->lost) {
+        lw__buffer_clear(&x->reply.body); /* only the ids are kept */
         x->next = peer->handed;
         peer->handed = x;
     } else {
@@ -197,6 +198,19 @@ static bool can_begin(const struct lw__peer *peer, const struct lw__exchange *x)
     return !peer->first || (overlaps(peer->first) && overlaps(x) && peer->count < LW__PIPELINE_MAX);
 }
 
+static const char too_much[] = "too many requests are under way: come back later";
+
+static bool has_room(const struct lw__server *server, size_t size) {
+    return server->body_bytes + server->loop.bytes + size <= (uint64_t)server->config->buffers_max;
+}
+
+/* An answer may be large; those by which an operator sees what is wrong are not. */
+static bool is_over_budget(const struct lw__exchange *x) {
+    bool is_vital = x->route->id == LW__ROUTE_METRICS || x->route->id == LW__ROUTE_HEALTHZ
+                    || x->route->id == LW__ROUTE_READYZ;
+    return !is_vital && !has_room(x->server, 0);
+}
+
 static void begin(struct lw__peer *peer, struct lw__exchange *x) {
     peer->incoming = NULL;
     peer->has_body = false;
@@ -206,6 +220,10 @@ static void begin(struct lw__peer *peer, struct lw__exchange *x) {
     peer->last = &x->next;
     peer->count++;
     peer->is_deaf = !x->terms.keep_alive;
+    if (!x->is_ready && is_over_budget(x)) {
+        lw__reply_error(x, 503, "%s", too_much);
+        x->is_ready = true;
+    }
     if (!x->is_ready)
         lw__services[x->route->id].serve(x);
 }
@@ -269,9 +287,8 @@ static bool take_piece(struct lw__peer *peer, struct lw__slice piece) {
     struct lw__server *server = peer->server;
     struct lw__buffer *body = &peer->incoming->body;
     size_t before = body->capacity;
-    uint64_t bytes = server->body_bytes + server->loop.bytes;
-    if (bytes + piece.size > (uint64_t)server->config->buffers_max) {
-        refuse_incoming(peer, 503, "too many requests are under way: come back later");
+    if (!has_room(server, piece.size)) {
+        refuse_incoming(peer, 503, too_much);
         return false;
     }
     int rc = lw__buffer_put(body, piece);

@@ -245,6 +245,16 @@ static void clear_out(struct lw__conn *conn) {
     conn->out_sent = 0;
 }
 
+/* What was sent makes room, so that a peer that never takes all does not make it grow. */
+static void drop_sent(struct lw__conn *conn) {
+    size_t left = lw__conn_pending(conn);
+    if (conn->out_sent < left)
+        return;
+    memmove(conn->out.data, conn->out.data + conn->out_sent, left);
+    lw__buffer_cut(&conn->out, left);
+    conn->out_sent = 0;
+}
+
 void lw__conn_send(struct lw__conn *conn, struct lw__buffer *buffer) {
     if (lw__conn_is_closed(conn)) {
         lw__buffer_clear(buffer);
@@ -258,6 +268,7 @@ void lw__conn_send(struct lw__conn *conn, struct lw__buffer *buffer) {
         conn->out.limit = conn->limits->out_max;
         lw__buffer_init(buffer, buffer->allocator, buffer->limit);
     } else {
+        drop_sent(conn);
         rc = lw__buffer_put(&conn->out, lw__buffer_slice(buffer));
         lw__buffer_clear(buffer);
     }
