@@ -35,10 +35,10 @@ struct flow_rig {
     lw_test_memory *memory;
     lw_engine *engine;
     step_script scripts[FLOW_STEPS];
-    int runs[FLOW_STEPS];             /* attempts that have begun */
-    uint64_t generations[FLOW_STEPS]; /* of the last one */
-    bool is_unclean[FLOW_STEPS];
-    int event_count;
+    _Atomic int runs[FLOW_STEPS];             /* attempts that have begun */
+    _Atomic uint64_t generations[FLOW_STEPS]; /* of the last one */
+    _Atomic bool is_unclean[FLOW_STEPS];
+    _Atomic int event_count; /* the events themselves are read when nobody runs any more */
     struct {
         lw_flow_event_type type;
         char id[64], state[32], step[32], flag[32], text[128];
