@@ -275,7 +275,8 @@ int lw_close(lw_engine *engine) {
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
     int rc = lw_stop(engine, LW_DROP, lw__engine_stop_level(engine) == LW__RUNNING ? -1 : 0);
-    lw__answers_stop(engine, rc == LW_OK || lw__answers_are_told(engine));
+    bool is_told = rc == LW_OK || lw__answers_are_told(engine);
+    lw__answers_stop(engine, is_told);
     lw__scheduler_stop(engine);
     engine->store->ops->restrain(engine->store, LW__STORE_NO_HOOK); /* it would look for the pool */
     lw_pool *pool = engine->pool;
@@ -283,8 +284,8 @@ int lw_close(lw_engine *engine) {
         lw_pool_stop(pool, LW_DRAIN, rc == LW_OK ? -1 : 0);
         rc = lw_pool_close(pool); /* handlers that still run are left behind */
     }
-    if (!lw__answers_are_told(engine))
-        rc = LW_PENDING; /* so are callbacks */
+    if (!is_told)
+        rc = LW_PENDING; /* so are callbacks, and the thread that makes them */
     lw__engine_release(engine);
     return rc;
 }
