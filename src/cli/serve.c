@@ -116,8 +116,8 @@ static int find_folder(char *folder, size_t room, lw_error *err) {
 
 static int choose_store(struct run *run, lw_error *err) {
     const char *given = run->values.store;
-    char folder[PATH_MAX];
     if (!given[0]) {
+        char folder[PATH_MAX];
         int rc = find_folder(folder, sizeof folder, err);
         if (rc == LW_OK)
             snprintf(run->store, sizeof run->store, "sqlite:%s/tasks.db", folder);

@@ -51,25 +51,28 @@ static int open_listener(struct lw__server *server, const char *address, lw_erro
     return rc;
 }
 
+static int open_socket(struct lw__server *server, lw_error *err) {
+    char address[LW__LISTENER_TEXT_MAX];
+    struct lw__buffer text;
+    lw__buffer_init_fixed(&text, address, sizeof address);
+    lw__buffer_put_text(&text, "unix:");
+    lw__buffer_put_text(&text, server->config->socket);
+    lw__buffer_put_byte(&text, '\0');
+    if (text.status < 0)
+        return lw__refuse(err, LW_EINVAL, "the path of the socket is too long");
+    return open_listener(server, address, err);
+}
+
 /* Sockets that were handed over are all there is: the manager decides where to listen. */
 static int open_listeners(struct lw__server *server, lw_error *err) {
     const struct lw__serve_config *config = server->config;
-    char address[LW__LISTENER_TEXT_MAX];
     int rc = adopt_listeners(server, err);
     if (rc < 0 || server->listener_count > 0)
         return rc;
     if (config->listen[0])
         rc = open_listener(server, config->listen, err);
-    if (rc == LW_OK && config->socket[0]) {
-        struct lw__buffer text;
-        lw__buffer_init_fixed(&text, address, sizeof address);
-        lw__buffer_put_text(&text, "unix:");
-        lw__buffer_put_text(&text, config->socket);
-        lw__buffer_put_byte(&text, '\0');
-        if (text.status < 0)
-            return lw__refuse(err, LW_EINVAL, "the path of the socket is too long");
-        rc = open_listener(server, address, err);
-    }
+    if (rc == LW_OK && config->socket[0])
+        rc = open_socket(server, err);
     if (rc == LW_OK && server->listener_count == 0)
         return lw__refuse(err, LW_EINVAL, "there is nowhere to listen: give --listen or --socket");
     return rc;
