@@ -119,7 +119,7 @@ static bool is_lean(struct lw__index *index, uint64_t id) {
 int lw__sqlite_recall_leased(struct lw__sqlite *sqlite, const struct lw__lease_claim *claim) {
     lw_error err = {0};
     int rc = LW_OK;
-    lw__mutex_lock(&sqlite->for_workers.mu);
+    lw__reader_lock(&sqlite->for_workers);
     for (uint32_t i = 0; rc == LW_OK && i < claim->count; i++) {
         uint64_t id = claim->leased[i].id;
         bool can_read = is_lean(sqlite->index, id);
@@ -128,7 +128,7 @@ int lw__sqlite_recall_leased(struct lw__sqlite *sqlite, const struct lw__lease_c
         if (rc == LW_OK && can_read && is_lean(sqlite->index, id))
             rc = recall_one(sqlite, id, false, &err);
     }
-    lw__mutex_unlock(&sqlite->for_workers.mu);
+    lw__reader_unlock(&sqlite->for_workers);
     if (rc < 0)
         lw__pump_distrust(&sqlite->pump, &err);
     return rc;
