@@ -149,6 +149,16 @@ TEST(a_stop_answers_those_who_wait) {
     close(fd);
 }
 
+TEST(any_number_of_signals_is_one_clean_end) {
+    for (int i = 0; i < 10; i++) {
+        served_start(&s, NULL);
+        assert_int_equal(code_of("POST /v1/queues/q/tasks?kind=k", "x"), 201);
+        for (int j = 0; j < 1 + i * 3; j++)
+            kill(s.pid, j % 2 ? SIGINT : SIGTERM);
+        assert_int_equal(served_wait(&s), 0);
+    }
+}
+
 TEST(a_drain_is_a_stop) {
     served_start(&s, NULL);
     assert_int_equal(code_of("POST /v1/drain", NULL), 202);

@@ -70,11 +70,15 @@ struct lw__reply {
     struct lw__buffer body;
 };
 
-/* A block of memory that lives as long as its exchange. */
+/* A block of memory that lives as long as its exchange, given away bit by bit. */
 struct lw__keepsake {
     struct lw__keepsake *next;
+    size_t size, used;
     _Alignas(max_align_t) char bytes[];
 };
+
+#define LW__KEEPSAKE_MIN 512 /* bytes of the first block; the next ones are larger */
+#define LW__KEEPSAKE_MAX 65536
 
 struct lw__exchange {
     struct lw__post post; /* first */
@@ -233,14 +237,25 @@ int lw__document_read(struct lw__exchange *x, struct lw__json *value, lw_error *
 
 /* Reads a task; its strings are keepsakes of x. Returns LW_OK, LW_EINVAL, LW_ENOMEM. */
 int lw__envelope_read(struct lw__exchange *x, struct lw__json value, lw_task *task, lw_error *err);
-/* A string member; NULL: there is none. Returns as above. */
-int lw__member_text(struct lw__exchange *x, struct lw__json value, const char *name,
+
+/* The members of an object, found in one walk. */
+#define LW__MEMBERS_MAX 12
+
+struct lw__members {
+    const char *const *names;               /* that are known; NULL ends them */
+    struct lw__json parts[LW__MEMBERS_MAX]; /* without text: was not there */
+};
+
+/* Returns LW_OK, or LW_EINVAL with a sentence: no object, or a member that is not known. */
+int lw__members_read(struct lw__json value, const char *const *names, struct lw__members *members,
+                     lw_error *err);
+bool lw__member_find(const struct lw__members *members, const char *name, struct lw__json *part);
+/* A string; NULL: there is none. Returns LW_OK, LW_EINVAL, LW_ENOMEM. */
+int lw__member_text(struct lw__exchange *x, const struct lw__members *members, const char *name,
                     const char **text, lw_error *err);
 /* Bytes that are given as NAME (JSON as it is) or NAME_base64. */
-int lw__member_bytes(struct lw__exchange *x, struct lw__json value, const char *name,
+int lw__member_bytes(struct lw__exchange *x, const struct lw__members *members, const char *name,
                      lw_bytes *bytes, lw_error *err);
-/* Refuses members that are not among the names (NULL ends them). */
-int lw__member_check(struct lw__json value, const char *const *names, lw_error *err);
 
 /* The index of a word; LW_EINVAL with the nearest one. NULL ends the words. */
 int lw__word_read(const char *what, const char *text, const char *const *words, int *index,

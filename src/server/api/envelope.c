@@ -12,6 +12,7 @@
 #include "server/refuse.h"
 #include "server/units.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 int lw__word_read(const char *what, const char *text, const char *const *words, int *index,
@@ -47,32 +48,43 @@ int lw__document_read(struct lw__exchange *x, struct lw__json *value, lw_error *
 
 /* ---- members ------------------------------------------------------------------------------- */
 
-static bool is_known(struct lw__json key, const char *const *names) {
+static int refuse_member(struct lw__json key, const char *const *names, lw_error *err) {
+    struct lw__nearest nearest;
+    struct lw__slice name = {key.raw.data + 1, key.raw.size - 2};
+    lw__nearest_init(&nearest, name);
     for (; *names; names++)
-        if (lw__json_is(key, *names))
-            return true;
-    return false;
+        lw__nearest_offer(&nearest, *names);
+    return lw__refuse(err, LW_EINVAL, "member %s is not known%s%s%s", lw__slice_show(name).text,
+                      nearest.name ? ": did you mean " : "", nearest.name ? nearest.name : "",
+                      nearest.name ? "?" : "");
 }
 
-int lw__member_check(struct lw__json value, const char *const *names, lw_error *err) {
+int lw__members_read(struct lw__json value, const char *const *names, struct lw__members *members,
+                     lw_error *err) {
     struct lw__json_walk walk = lw__json_enter(value);
     struct lw__json key, part;
+    *members = (struct lw__members){.names = names};
     if (lw__json_type(value) != LW__JSON_OBJECT)
         return lw__refuse(err, LW_EINVAL, "this must be an object, and is %s",
                           lw__json_type_name(lw__json_type(value)));
     while (lw__json_next(&walk, &key, &part)) {
-        if (is_known(key, names))
-            continue;
-        struct lw__nearest nearest;
-        struct lw__slice name = {key.raw.data + 1, key.raw.size - 2};
-        lw__nearest_init(&nearest, name);
-        for (const char *const *offer = names; *offer; offer++)
-            lw__nearest_offer(&nearest, *offer);
-        return lw__refuse(err, LW_EINVAL, "member %s is not known%s%s%s", lw__slice_show(name).text,
-                          nearest.name ? ": did you mean " : "", nearest.name ? nearest.name : "",
-                          nearest.name ? "?" : "");
+        size_t i = 0;
+        while (names[i] && !lw__json_is(key, names[i]))
+            i++;
+        assert(i < LW__MEMBERS_MAX);
+        if (!names[i])
+            return refuse_member(key, names, err);
+        members->parts[i] = part;
     }
     return LW_OK;
+}
+
+bool lw__member_find(const struct lw__members *members, const char *name, struct lw__json *part) {
+    size_t i = 0;
+    while (strcmp(members->names[i], name) != 0)
+        i++;
+    *part = members->parts[i];
+    return part->raw.data != NULL;
 }
 
 static int refuse_type(const char *name, struct lw__json part, const char *wanted, lw_error *err) {
@@ -91,13 +103,13 @@ static int unescape(struct lw__exchange *x, const char *name, struct lw__json pa
     return lw__json_unescape(part, *text, part.raw.size, size);
 }
 
-int lw__member_text(struct lw__exchange *x, struct lw__json value, const char *name,
+int lw__member_text(struct lw__exchange *x, const struct lw__members *members, const char *name,
                     const char **text, lw_error *err) {
     struct lw__json part;
     char *copy;
     size_t size;
     *text = NULL;
-    if (!lw__json_find(value, name, &part))
+    if (!lw__member_find(members, name, &part))
         return LW_OK;
     int rc = unescape(x, name, part, &copy, &size, err);
     if (rc == LW_OK && strlen(copy) != size)
@@ -125,13 +137,13 @@ static int decode(struct lw__exchange *x, const char *name, struct lw__json part
     return LW_OK;
 }
 
-int lw__member_bytes(struct lw__exchange *x, struct lw__json value, const char *name,
+int lw__member_bytes(struct lw__exchange *x, const struct lw__members *members, const char *name,
                      lw_bytes *bytes, lw_error *err) {
     char longer[64];
     struct lw__json raw, base64;
     snprintf(longer, sizeof longer, "%s_base64", name);
-    bool has_raw = lw__json_find(value, name, &raw);
-    bool has_base64 = lw__json_find(value, longer, &base64);
+    bool has_raw = lw__member_find(members, name, &raw);
+    bool has_base64 = lw__member_find(members, longer, &base64);
     *bytes = (lw_bytes){NULL, 0};
     if (has_raw && has_base64)
         return lw__refuse(err, LW_EINVAL, "give %s or %s, not both", name, longer);
@@ -142,11 +154,11 @@ int lw__member_bytes(struct lw__exchange *x, struct lw__json value, const char *
 
 /* ---- a task -------------------------------------------------------------------------------- */
 
-static int member_duration(struct lw__exchange *x, struct lw__json value, const char *name,
-                           int64_t *ms, lw_error *err) {
+static int member_duration(struct lw__exchange *x, const struct lw__members *members,
+                           const char *name, int64_t *ms, lw_error *err) {
     const char *text;
     lw_error why;
-    int rc = lw__member_text(x, value, name, &text, err);
+    int rc = lw__member_text(x, members, name, &text, err);
     if (rc < 0 || !text)
         return rc;
     if (lw__duration_read(lw__slice_of(text), ms, &why) < 0)
@@ -154,12 +166,12 @@ static int member_duration(struct lw__exchange *x, struct lw__json value, const 
     return LW_OK;
 }
 
-static int member_number(struct lw__json value, const char *name, int64_t max, int64_t *number,
-                         lw_error *err) {
+static int member_number(const struct lw__members *members, const char *name, int64_t max,
+                         int64_t *number, lw_error *err) {
     struct lw__json part;
     lw_error why;
     int64_t found;
-    if (!lw__json_find(value, name, &part))
+    if (!lw__member_find(members, name, &part))
         return LW_OK;
     if (lw__json_int(part, &found, &why) < 0)
         return lw__refuse(err, LW_EINVAL, "%s: %s", name, why.message);
@@ -170,10 +182,10 @@ static int member_number(struct lw__json value, const char *name, int64_t max, i
     return LW_OK;
 }
 
-static int member_after(struct lw__exchange *x, struct lw__json value, lw_task *task,
+static int member_after(struct lw__exchange *x, const struct lw__members *members, lw_task *task,
                         lw_error *err) {
     struct lw__json array, key, part;
-    if (!lw__json_find(value, "after", &array))
+    if (!lw__member_find(members, "after", &array))
         return LW_OK;
     lw_id *ids = lw__exchange_keep(x, LW_AFTER_MAX * sizeof *ids);
     if (!ids)
@@ -192,48 +204,52 @@ static int member_after(struct lw__exchange *x, struct lw__json value, lw_task *
                : lw__refuse(err, LW_EINVAL, "after must be an array of up to %d ids", LW_AFTER_MAX);
 }
 
-static int read_names(struct lw__exchange *x, struct lw__json value, lw_task *task, lw_error *err) {
-    int rc = lw__member_text(x, value, "kind", &task->kind, err);
+static int read_names(struct lw__exchange *x, const struct lw__members *members, lw_task *task,
+                      lw_error *err) {
+    int rc = lw__member_text(x, members, "kind", &task->kind, err);
     if (rc == LW_OK)
-        rc = lw__member_text(x, value, "queue", &task->queue, err);
+        rc = lw__member_text(x, members, "queue", &task->queue, err);
     if (rc == LW_OK)
-        rc = lw__member_text(x, value, "key", &task->key, err);
+        rc = lw__member_text(x, members, "key", &task->key, err);
     if (rc == LW_OK && (!task->kind || !task->kind[0]))
         return lw__refuse(err, LW_EINVAL, "a task needs a kind");
     return rc;
 }
 
-static int read_times(struct lw__exchange *x, struct lw__json value, lw_task *task, lw_error *err) {
-    int rc = member_duration(x, value, "delay", &task->delay_ms, err);
+static int read_times(struct lw__exchange *x, const struct lw__members *members, lw_task *task,
+                      lw_error *err) {
+    int rc = member_duration(x, members, "delay", &task->delay_ms, err);
     if (rc == LW_OK)
-        rc = member_number(value, "run_at_ms", INT64_C(1) << 53, &task->run_at_ms, err);
+        rc = member_number(members, "run_at_ms", INT64_C(1) << 53, &task->run_at_ms, err);
     if (rc == LW_OK)
-        rc = member_duration(x, value, "start_by", &task->start_by_ms, err);
+        rc = member_duration(x, members, "start_by", &task->start_by_ms, err);
     if (rc == LW_OK)
-        rc = member_duration(x, value, "finish_by", &task->finish_by_ms, err);
+        rc = member_duration(x, members, "finish_by", &task->finish_by_ms, err);
     return rc;
 }
 
-static int read_rest(struct lw__exchange *x, struct lw__json value, lw_task *task, lw_error *err) {
+static int read_rest(struct lw__exchange *x, const struct lw__members *members, lw_task *task,
+                     lw_error *err) {
     int64_t priority = 1000;
-    int rc = member_number(value, "priority", UINT32_MAX, &priority, err);
+    int rc = member_number(members, "priority", UINT32_MAX, &priority, err);
     task->priority = priority == 0 ? LW_ZERO : priority;
-    return rc < 0 ? rc : member_after(x, value, task, err);
+    return rc < 0 ? rc : member_after(x, members, task, err);
 }
 
 int lw__envelope_read(struct lw__exchange *x, struct lw__json value, lw_task *task, lw_error *err) {
     static const char *const names[] = {"kind",           "queue",     "key",   "payload",
                                         "payload_base64", "priority",  "delay", "run_at_ms",
                                         "start_by",       "finish_by", "after", NULL};
+    struct lw__members members;
     *task = (lw_task){.struct_size = sizeof *task};
-    int rc = lw__member_check(value, names, err);
+    int rc = lw__members_read(value, names, &members, err);
     if (rc == LW_OK)
-        rc = read_names(x, value, task, err);
+        rc = read_names(x, &members, task, err);
     if (rc == LW_OK)
-        rc = lw__member_bytes(x, value, "payload", &task->payload, err);
+        rc = lw__member_bytes(x, &members, "payload", &task->payload, err);
     if (rc == LW_OK)
-        rc = read_times(x, value, task, err);
+        rc = read_times(x, &members, task, err);
     if (rc == LW_OK)
-        rc = read_rest(x, value, task, err);
+        rc = read_rest(x, &members, task, err);
     return rc;
 }

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdalign.h>
 #include <stdlib.h>
 
 /* ---- open and free ------------------------------------------------------------------------- */
@@ -32,13 +33,29 @@ void lw__exchange_free(struct lw__exchange *x) {
     lw__server_free(x);
 }
 
-void *lw__exchange_keep(struct lw__exchange *x, size_t size) {
-    struct lw__keepsake *kept = lw__server_alloc(sizeof *kept + size);
+static struct lw__keepsake *open_keepsake(struct lw__exchange *x, size_t size) {
+    size_t block = x->keepsakes ? x->keepsakes->size * 4 : LW__KEEPSAKE_MIN;
+    block = block < LW__KEEPSAKE_MAX ? block : LW__KEEPSAKE_MAX;
+    block = block > size ? block : size;
+    struct lw__keepsake *kept = lw__server_alloc(sizeof *kept + block);
     if (!kept)
         return NULL;
+    kept->size = block;
     kept->next = x->keepsakes;
     x->keepsakes = kept;
-    return kept->bytes;
+    return kept;
+}
+
+void *lw__exchange_keep(struct lw__exchange *x, size_t size) {
+    struct lw__keepsake *kept = x->keepsakes;
+    size = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+    if (!kept || size > kept->size - kept->used)
+        kept = open_keepsake(x, size);
+    if (!kept)
+        return NULL;
+    void *memory = kept->bytes + kept->used;
+    kept->used += size;
+    return memory;
 }
 
 /* ---- out of a head ------------------------------------------------------------------------- */

@@ -117,8 +117,10 @@ static void on_reload_signal(evutil_socket_t number, short what, void *arg) {
         server->on_reload(server->user);
 }
 
+/* When the loop is over it is ignored again: one more signal does not kill us while we close. */
 static void add_signal(struct lw__server *server, int number, event_callback_fn call) {
     struct event *event = &server->signals[server->signal_count++];
+    signal(number, SIG_IGN);
     event_assign(event, server->loop.base, number, EV_SIGNAL | EV_PERSIST, call, server);
     event_add(event, NULL);
 }

@@ -118,11 +118,11 @@ static int read_successors(struct lw__exchange *x, struct lw__json array, lw_set
 }
 
 /* Result and successors, of an object that was checked. */
-static int read_result(struct lw__exchange *x, struct lw__json value, lw_settlement *end,
-                       lw_error *err) {
+static int read_result(struct lw__exchange *x, const struct lw__members *members,
+                       lw_settlement *end, lw_error *err) {
     struct lw__json then;
-    int rc = lw__member_bytes(x, value, "result", &end->result, err);
-    if (rc == LW_OK && lw__json_find(value, "then", &then))
+    int rc = lw__member_bytes(x, members, "result", &end->result, err);
+    if (rc == LW_OK && lw__member_find(members, "then", &then))
         rc = read_successors(x, then, end, err);
     return rc;
 }
@@ -130,12 +130,13 @@ static int read_result(struct lw__exchange *x, struct lw__json value, lw_settlem
 static int read_finish(struct lw__exchange *x, lw_settlement *end) {
     static const char *const names[] = {"result", "result_base64", "then", NULL};
     struct lw__json value;
+    struct lw__members members;
     if (x->body.size == 0)
         return LW_OK;
     int rc = lw__document_read(x, &value, &x->err);
     if (rc == LW_OK)
-        rc = lw__member_check(value, names, &x->err);
-    return rc == LW_OK ? read_result(x, value, end, &x->err) : rc;
+        rc = lw__members_read(value, names, &members, &x->err);
+    return rc == LW_OK ? read_result(x, &members, end, &x->err) : rc;
 }
 
 static int read_why(struct lw__exchange *x, lw_settlement *end) {
@@ -187,17 +188,17 @@ struct batch {
     lw_settlement *ends;
 };
 
-static int read_ids(struct lw__exchange *x, struct lw__json value, lw_settlement *end,
+static int read_ids(struct lw__exchange *x, const struct lw__members *members, lw_settlement *end,
                     const char **outcome, lw_error *err) {
     struct lw__json id;
     const char *token;
     uint64_t number = 0;
-    int rc = lw__member_text(x, value, "token", &token, err);
+    int rc = lw__member_text(x, members, "token", &token, err);
     if (rc == LW_OK)
-        rc = lw__member_text(x, value, "outcome", outcome, err);
+        rc = lw__member_text(x, members, "outcome", outcome, err);
     if (rc < 0)
         return rc;
-    if (!lw__json_find(value, "id", &id) || lw__json_uint(id, &number, NULL) < 0 || number == 0)
+    if (!lw__member_find(members, "id", &id) || lw__json_uint(id, &number, NULL) < 0 || number == 0)
         return lw__refuse(err, LW_EINVAL, "it needs the id of a task");
     end->id = number;
     if (!read_token(token, &end->token))
@@ -210,21 +211,22 @@ static int read_end(struct lw__exchange *x, struct lw__json value, lw_settlement
     static const char *const names[] = {"id",   "token", "outcome", "result", "result_base64",
                                         "then", "error", "after",   NULL};
     const char *outcome = NULL, *after = NULL;
+    struct lw__members members;
     int index;
     int64_t ms = 0;
-    int rc = lw__member_check(value, names, err);
+    int rc = lw__members_read(value, names, &members, err);
     if (rc == LW_OK)
-        rc = read_ids(x, value, end, &outcome, err);
+        rc = read_ids(x, &members, end, &outcome, err);
     if (rc == LW_OK)
         rc = lw__word_read("outcome", outcome, outcome_names, &index, err);
     if (rc < 0)
         return rc;
     end->outcome = outcomes[index];
-    rc = read_result(x, value, end, err);
+    rc = read_result(x, &members, end, err);
     if (rc == LW_OK)
-        rc = lw__member_text(x, value, "error", &end->text, err);
+        rc = lw__member_text(x, &members, "error", &end->text, err);
     if (rc == LW_OK)
-        rc = lw__member_text(x, value, "after", &after, err);
+        rc = lw__member_text(x, &members, "after", &after, err);
     if (rc == LW_OK && after && lw__duration_read(lw__slice_of(after), &ms, err) < 0)
         rc = LW_EINVAL;
     set_wait(end, after != NULL, ms);
