@@ -3,6 +3,8 @@
 #include "server/routes.h"
 #include "test.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +184,56 @@ static void abuse_json(const char *what) {
 TEST(bodies_that_are_no_json_are_refused) {
     served_start(&s, NULL);
     abuse_json("POST /v1/tasks");
+    abuse_json("POST /v1/settle");
     assert_lives();
+    served_stop(&s);
+}
+
+/* ---- cuts ---------------------------------------------------------------------------------- */
+
+static const char stream[] =
+    "POST /v1/queues/q/tasks?kind=k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc"
+    "POST /v1/queues/q/tasks?kind=k HTTP/1.1\r\nHost: localhost\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\nA: b\r\n\r\n"
+    "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    "HEAD /v1/tasks HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 25\r\n\r\n"
+    "[{\"kind\":\"a\"},{\"kind\":3}]"
+    "POST /v1/queues/q/claim?n=2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    "GET /never HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/* Each piece is read by the server before the next is sent: it has taken it off the socket. */
+static void send_in_pieces(int fd, unsigned seed) {
+    size_t size = sizeof stream - 1;
+    for (size_t at = 0; at < size;) {
+        seed = seed * 1103515245u + 12345u;
+        size_t piece = 1 + (seed >> 16) % (seed & 1 ? 7 : 200);
+        piece = piece < size - at ? piece : size - at;
+        send_all(fd, stream + at, piece);
+        at += piece;
+        if (seed & 2)
+            assert_lives(); /* takes longer than a turn of the loop */
+    }
+}
+
+TEST(however_the_bytes_are_cut_the_answers_are_the_same) {
+    static const int codes[] = {201, 201, 404, 200, 400, 200, 200};
+    served_start(&s, NULL);
+    for (unsigned seed = 1; seed <= (unsigned)test_scale(30, 1000); seed++) {
+        int fd = served_connect(&s);
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+        send_in_pieces(fd, seed);
+        for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+            struct answer a = read_answer(fd, i == 3);
+            assert_int_equal(a.code, codes[i]);
+            if (i == 5)
+                CHECK(strstr(a.body, "\"payload_base64\":\"YWJj\"") != NULL);
+            answer_free(&a);
+        }
+        assert_int_equal(recv(fd, &(char){0}, 1, 0), 0); /* and nothing after the last */
+        close(fd);
+    }
     served_stop(&s);
 }
 

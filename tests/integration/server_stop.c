@@ -95,17 +95,6 @@ TEST(sighup_reads_the_settings_again) {
 
 /* ---- the unix socket ----------------------------------------------------------------------- */
 
-static int connect_unix(const char *path) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
 TEST(a_unix_socket_is_served_too_and_a_stale_one_is_replaced) {
     const char *const flags[] = {"--socket", "socket", NULL};
     served_start(&s, flags);

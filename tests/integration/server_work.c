@@ -254,23 +254,53 @@ TEST(a_worker_that_has_gone_gets_nothing) {
     served_stop(&s);
 }
 
+/* It is claimed, and the answer is in the worker's buffer, or on its way, when the worker ends. */
+static void leave_unread(int fd, int id) {
+    char what[64];
+    send_request(fd, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL, 0);
+    await_waiting(1);
+    submit("", "x");
+    snprintf(what, sizeof what, "GET /v1/tasks/%d", id);
+    while (!strstr(expect(200, what, NULL), "\"state\":\"started\""))
+        ;
+    close(fd);
+    const char *claimed = expect(200, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL);
+    assert_int_equal(number_in(claimed, "id"), id);
+    assert_int_equal(number_in(claimed, "attempt"), 1);
+    say(204, id, "finish", number_in(claimed, "token"), "", NULL);
+}
+
 TEST(an_answer_that_nobody_has_read_costs_no_task) {
+    served_start(&s, (const char *const[]){"--socket", "socket", NULL});
+    for (int i = 1; i <= 50; i++)
+        leave_unread(i % 2 ? served_connect(&s) : connect_unix("socket"), i);
+    served_stop(&s);
+}
+
+TEST(a_worker_that_only_shuts_down_its_side_counts_as_gone) {
     served_start(&s, NULL);
-    for (int i = 1; i <= 50; i++) {
-        char what[64];
-        int fd = served_connect(&s);
-        send_request(fd, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL, 0);
-        await_waiting(1);
-        submit("", "x");
-        snprintf(what, sizeof what, "GET /v1/tasks/%d", i);
-        while (!strstr(expect(200, what, NULL), "\"state\":\"started\""))
-            ;
-        close(fd); /* the answer is in its buffer, or on its way */
-        const char *claimed = expect(200, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL);
-        assert_int_equal(number_in(claimed, "id"), i);
-        assert_int_equal(number_in(claimed, "attempt"), 1);
-        say(204, i, "finish", number_in(claimed, "token"), "", NULL);
-    }
+    int fd = served_connect(&s);
+    send_request(fd, "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    await_waiting(1);
+    shutdown(fd, SHUT_WR);
+    await_waiting(0);
+    submit("", "x");
+    assert_int_equal(number_in(expect(200, "POST /v1/queues/q/claim", NULL), "attempt"), 1);
+    assert_int_equal(recv(fd, &(char){0}, 1, 0), 0);
+    close(fd);
+    served_stop(&s);
+}
+
+/* Behind a full input buffer the end of a connection is seen, too. */
+TEST(a_worker_that_goes_behind_many_requests_is_seen_to_go) {
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    send_request(fd, "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    await_waiting(1);
+    for (int i = 0; i < 2000; i++)
+        send_request(fd, "GET /healthz", NULL, 0);
+    close(fd);
+    await_waiting(0);
     served_stop(&s);
 }
 

@@ -50,6 +50,7 @@ int served_wait(struct served *s);
 
 /* A connection; a read on it that takes longer than 30 s fails the test. */
 int served_connect(const struct served *s);
+int connect_unix(const char *path); /* likewise; -1: nobody listens there */
 void send_all(int fd, const void *bytes, size_t size);
 void send_text(int fd, const char *text);
 
