@@ -157,10 +157,18 @@ static int check_start(const struct steering *s, lw_bytes payload) {
     return LW_OK;
 }
 
-static int start(struct steering *s, lw_bytes payload) {
+static int open_scope(struct steering *s) {
     struct lw__store *store = lw__layer_store(s->engine);
-    struct lw__record *record = &s->sight.record;
     char name[LW__FLOW_SCOPE_MAX + 1];
+    snprintf(name, sizeof name, "%s/%s", s->flow->name, s->id);
+    s->sight.copy = (struct lw__scope_copy){.bytes = NULL};
+    int rc = store->ops->scope_open(store, lw__layer_now(s->engine), name, s->change.bytes, s->puts,
+                                    s->put_count, &s->sight.copy);
+    return rc < 0 ? explain(s, rc) : rc;
+}
+
+static int start(struct steering *s, lw_bytes payload) {
+    struct lw__record *record = &s->sight.record;
     int rc = check_start(s, payload);
     if (rc < 0)
         return rc;
@@ -169,14 +177,8 @@ static int start(struct steering *s, lw_bytes payload) {
     lw__record_begin(record, s->flow->states[0].name, now_ms(s), 0);
     set_bytes(s);
     rc = put_steps(s, lw__steps_ready(s->flow, record), false);
-    if (rc == LW_OK) {
-        snprintf(name, sizeof name, "%s/%s", s->flow->name, s->id);
-        s->sight.copy = (struct lw__scope_copy){.bytes = NULL};
-        rc = store->ops->scope_open(store, lw__layer_now(s->engine), name, s->change.bytes, s->puts,
-                                    s->put_count, &s->sight.copy);
-        if (rc < 0)
-            explain(s, rc);
-    }
+    if (rc == LW_OK)
+        rc = open_scope(s);
     if (rc != LW_OK)
         drop_puts(s);
     else
@@ -200,9 +202,11 @@ int lw_flow_start(lw_engine *engine, const char *flow, const char *id, lw_bytes 
 int lw_flow_start_get(lw_engine *engine, const char *flow, const char *id, lw_bytes payload,
                       lw_flow_status *status, lw_error *err) {
     int rc, seen;
+    if (!status)
+        return lw_flow_start(engine, flow, id, payload, err);
     do {
         rc = lw_flow_start(engine, flow, id, payload, err);
-        if (rc < 0 || !status)
+        if (rc < 0)
             return rc;
         seen = lw_flow_get(engine, flow, id, status);
     } while (rc == LW_EXISTS && seen == LW_ENOTFOUND);
