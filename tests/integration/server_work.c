@@ -231,6 +231,32 @@ TEST(a_waiting_worker_gets_what_arrives) {
     served_stop(&s);
 }
 
+TEST(many_waiting_workers_get_a_task_each) {
+    enum { WORKERS = 300 };
+    static bool has_run[WORKERS + 1];
+    int workers[WORKERS];
+    char *body = malloc(WORKERS * 32), *at = body;
+    served_start(&s, NULL);
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = served_connect(&s);
+        send_request(workers[i], "POST /v1/queues/q/claim?wait=5m&n=1", NULL, 0);
+        at += snprintf(at, 32, "%c{\"kind\":\"k\",\"queue\":\"q\"}", i ? ',' : '[');
+    }
+    await_waiting(WORKERS);
+    memcpy(at, "]", 2);
+    expect(201, "POST /v1/tasks", body);
+    for (int i = 0; i < WORKERS; i++) {
+        struct answer a = read_answer(workers[i], false);
+        long long id = number_in(a.body, "id");
+        CHECK(a.code == 200 && id >= 1 && id <= WORKERS && !has_run[id]);
+        has_run[id] = true;
+        answer_free(&a);
+        close(workers[i]);
+    }
+    free(body);
+    served_stop(&s);
+}
+
 TEST(a_wait_without_a_task_ends_with_none) {
     served_start(&s, NULL);
     assert_string_equal(expect(200, "POST /v1/queues/q/claim?wait=50ms", NULL), "[]");

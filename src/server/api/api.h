@@ -210,8 +210,14 @@ struct lw__waiters {
     struct lw__exchange *first, **last;
 };
 
+struct lw__given {
+    lw_id id;
+    uint64_t token;
+};
+
 struct lw__claims {
-    lw_claim_watch *watch; /* NULL: not open */
+    struct lw__given given[LW_CLAIM_MAX]; /* of the claim that is being made */
+    lw_claim_watch *watch;                /* NULL: not open */
     struct event readable;
     struct lw__waiters queues[LW__CLAIMS_BUCKETS]; /* by a hash of the name */
 };

@@ -16,16 +16,12 @@
 #define BYTES_WANTED (8 << 20) /* of an answer; then it has enough tasks */
 #define CHUNK_MAX 64           /* tasks of one claim at the engine */
 
-struct given {
-    lw_id id;
-    uint64_t token;
-};
-
-/* What a claim asks for, and what it has got. */
+/* What a claim asks for, and what it has got: while it is made, in memory of the loop's; one that
+ * waits has none. */
 struct claim {
-    int64_t n, lease_ms, wait_until;
+    int64_t n, lease_ms;
     size_t count;
-    struct given given[];
+    struct lw__given *given;
 };
 
 /* ---- giving back --------------------------------------------------------------------------- */
@@ -78,7 +74,7 @@ static bool take(struct lw__exchange *x, struct claim *claim, const lw_snapshot 
     size_t size = body->size;
     show_claimed(&x->json, task, claim->lease_ms);
     if (body->status >= 0) {
-        claim->given[claim->count++] = (struct given){task->id, task->token};
+        claim->given[claim->count++] = (struct lw__given){task->id, task->token};
         return true;
     }
     lw__buffer_cut(body, size);
@@ -111,6 +107,7 @@ static int claim_all(struct lw__exchange *x, struct claim *claim) {
     size_t largest = 0;
     int got = 0, chunk, used = claim->n < CHUNK_MAX ? (int)claim->n : CHUNK_MAX;
     bool fits = true;
+    claim->given = x->server->claims.given;
     for (int i = 0; i < used; i++)
         tasks[i] = (lw_snapshot)LW_SNAPSHOT_INIT;
     lw__json_array(lw__reply_json(x, 200));
@@ -148,13 +145,27 @@ static void refuse(struct lw__exchange *x, int status) {
     lw__exchange_reply(x);
 }
 
+static bool keep_given(struct lw__exchange *x) {
+    struct claim *claim = x->state;
+    size_t size = claim->count * sizeof *claim->given;
+    struct lw__given *kept = lw__exchange_keep(x, size);
+    if (!kept)
+        return false;
+    memcpy(kept, claim->given, size);
+    claim->given = kept;
+    return true;
+}
+
 static void hand_out(struct lw__exchange *x) {
-    x->lost = return_all;
-    lw__exchange_await(x, answer_claimed);
-    int rc = lw_sync_async(x->server->engine, lw__exchange_called, x, &x->err);
-    if (rc == LW_OK)
-        return;
-    lw__exchange_unawait(x);
+    int rc = LW_ENOMEM;
+    if (keep_given(x)) {
+        x->lost = return_all;
+        lw__exchange_await(x, answer_claimed);
+        rc = lw_sync_async(x->server->engine, lw__exchange_called, x, &x->err);
+        if (rc == LW_OK)
+            return;
+        lw__exchange_unawait(x);
+    }
     x->lost = NULL;
     return_all(x->server, x->state);
     refuse(x, rc);
@@ -265,7 +276,7 @@ void lw__serve_claim(struct lw__exchange *x) {
         refuse(x, LW_EINVAL);
         return;
     }
-    struct claim *claim = lw__exchange_keep(x, sizeof *claim + (size_t)n * sizeof claim->given[0]);
+    struct claim *claim = lw__exchange_keep(x, sizeof *claim);
     if (!claim) {
         refuse(x, LW_ENOMEM);
         return;
