@@ -159,6 +159,18 @@ STORE_TEST(a_store_that_stops_gives_no_leases_but_takes_what_becomes_of_them) {
     assert_status(SETTLE_LEASE(rig, leased, .verdict = LW__VERDICT_FINISH), LW_OK);
 }
 
+STORE_TEST(there_are_never_more_leases_than_there_may_be) {
+    struct lw__leased leased;
+    struct lw__lease_claim claim = {
+        .holder = "w", .until = rig->now + MS, .max = 1, .leased = &leased};
+    struct lw__task *task = PUT(rig, .kind = remote(rig));
+    rig->store->index->leases.count += LW__LEASES_MAX; /* as if there were so many */
+    assert_status(rig->ops->lease(rig->store, rig->now, &claim), LW_EFULL);
+    rig->store->index->leases.count -= LW__LEASES_MAX;
+    assert_state(task, LW_ENQUEUED);
+    assert_int_equal(lease_one(rig).id, task->id);
+}
+
 /* ---- the end of a lease ------------------------------------------------------------------- */
 
 STORE_TEST(a_lease_that_runs_out_is_charged_as_a_crash_until_the_budget_is_used_up) {
@@ -179,6 +191,23 @@ STORE_TEST(a_lease_that_runs_out_is_charged_as_a_crash_until_the_budget_is_used_
         const struct lw__errors *errors = lw__see(&task->errors);
         assert_int_equal(errors->entries[errors->count - 1].fault, LW_FAULT_CRASH);
         assert_status(SETTLE_LEASE(rig, leased, .verdict = LW__VERDICT_FINISH), LW_ELEASE);
+    }
+    assert_empty(rig);
+}
+
+STORE_TEST(a_task_that_is_too_old_has_failed_when_its_lease_runs_out) {
+    uint16_t kind = remote(rig);
+    struct lw__kind_options o = {
+        .concurrency = UINT32_MAX, .crashes = 9, .max_age_ns = 3 * LEASE / 2 * (uint64_t)MS};
+    for (int i = 0; i < 3; i++)
+        o.retention[i] = (struct lw__retention_settings){UINT64_MAX, UINT64_MAX};
+    rig->ops->set_kind(rig->store, kind, &o);
+    struct lw__task *task = PUT(rig, .kind = kind);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lease_one(rig).id, task->id);
+        pass(rig, LEASE);
+        sweep(rig);
+        assert_state(task, i == 0 ? LW_ENQUEUED : LW_FAILED);
     }
     assert_empty(rig);
 }

@@ -5,6 +5,7 @@
 #include <legwork/lease.h>
 #include <legwork/legwork.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -253,5 +254,83 @@ TEST(a_lease_that_ran_out_while_nobody_was_there_is_a_crash_and_costs_no_retry) 
     assert_int_equal(state_of(engine, claims.waiting), LW_FINISHED);
     assert_kept(engine, &claims);
     close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
+/* ---- what was told is durable ------------------------------------------------------------- */
+
+static void say_claim(lw_engine *engine, lw_settlement *held) {
+    *held = claim(engine, LONG_MS);
+}
+
+static void say_extend(lw_engine *engine, lw_settlement *held) {
+    assert_status(lw_lease_extend(engine, held->id, held->token, 2 * LONG_MS, 0), LW_OK);
+}
+
+static void say_checkpoint(lw_engine *engine, lw_settlement *held) {
+    assert_status(lw_lease_checkpoint(engine, held->id, held->token, LW_TEXT("at 3"), 0), LW_OK);
+}
+
+static void say_return(lw_engine *engine, lw_settlement *held) {
+    assert_status(lw_lease_return(engine, held->id, held->token, 0), LW_OK);
+}
+
+static void say_done(lw_engine *engine, lw_settlement *held) {
+    assert_status(settle_with_all(engine, *held), LW_OK);
+}
+
+/* The last thing that an owner was told, and what the next one knows of it. */
+static const struct last_words {
+    void (*say)(lw_engine *engine, lw_settlement *held);
+    lw_state state;
+    unsigned attempts;
+    int64_t lease_ms;
+    size_t checkpoint_size;
+    int successors;
+} last_words[] = {
+    {say_claim, LW_STARTED, 1, LONG_MS, 0, 0},
+    {say_extend, LW_STARTED, 1, 2 * LONG_MS, 0, 0},
+    {say_checkpoint, LW_STARTED, 1, LONG_MS, 4, 0},
+    {say_return, LW_ENQUEUED, 0, 0, 0, 0},
+    {say_done, LW_FINISHED, 1, 0, 0, 1},
+};
+
+static void say_and_die(lw_clock *clock, const char *url, const struct last_words *last) {
+    lw_settlement held;
+    lw_engine *engine = OPEN_ON(url, .workers = 1, .clock = clock);
+    start(engine);
+    SUBMIT(engine, .kind = "mail");
+    if (last->say != say_claim)
+        say_claim(engine, &held);
+    last->say(engine, &held);
+    raise(SIGKILL);
+}
+
+static void assert_last_words(lw_clock *clock, const char *url, const struct last_words *last) {
+    lw_engine *engine = OPEN_ON(url, .workers = LW_ZERO, .clock = clock);
+    lw_snapshot task = get(engine, 1);
+    assert_int_equal(task.state, last->state);
+    assert_int_equal(task.attempts, last->attempts);
+    assert_int_equal(task.lease_until_ms, last->lease_ms ? task.started_ms + last->lease_ms : 0);
+    assert_int_equal(task.checkpoint.size, last->checkpoint_size);
+    assert_int_equal(count_successors(engine), last->successors);
+    lw_snapshot_clear(&task);
+    close_engine(engine);
+}
+
+TEST(what_a_holder_was_told_survives_an_owner_that_dies_the_moment_after) {
+    lw_clock *clock = open_clock();
+    for (size_t i = 0; i < sizeof last_words / sizeof *last_words; i++) {
+        char url[32];
+        int status;
+        snprintf(url, sizeof url, "sqlite:%zu.db", i);
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+            say_and_die(clock, url, &last_words[i]);
+        CHECK(waitpid(child, &status, 0) == child);
+        assert_int_equal(status, SIGKILL);
+        assert_last_words(clock, url, &last_words[i]);
+    }
     lw_test_clock_close(clock);
 }
