@@ -251,6 +251,10 @@ STORE_TEST(nothing_of_a_lost_lease_is_applied) {
                                    .has_checkpoint = true,
                                    .checkpoint = LW_TEXT("lies")};
     assert_status(rig->ops->publish_leased(rig->store, stale.id, stale.token, &lies), LW_ELEASE);
+    assert_status(
+        rig->ops->extend(rig->store, rig->now, stale.id, stale.token, rig->now + 9 * LEASE * MS),
+        LW_ELEASE);
+    assert_int_equal(lw__lease_find(rig->store->index, stale.id)->until, rig->now + LEASE * MS);
     for (int verdict = LW__VERDICT_FINISH; verdict <= LW__VERDICT_ABORT; verdict++) {
         struct lw__put next = make_put(rig, WISH(.payload_size = 1));
         assert_status(SETTLE_LEASE(rig, stale, .verdict = (enum lw__verdict)verdict,
@@ -397,6 +401,7 @@ STORE_TEST(a_lease_is_there_when_the_store_is_opened_again) {
     assert_status(
         rig->ops->extend(rig->store, rig->now, ids[0], leased[0].token, rig->now + 3 * LEASE * MS),
         LW_OK);
+    assert_status(sync_store(rig), LW_OK);
     assert_status(change(rig, ids[0], LW__CHANGE_CANCEL), LW_PENDING);
     assert_status(sync_store(rig), LW_OK);
     if (!is_durable(rig))
@@ -451,5 +456,31 @@ STORE_TEST(a_lease_that_ended_is_not_there_when_the_store_is_opened_again) {
     reopen_rig(rig);
     for (int i = 0; i < 4; i++)
         assert_state(find(rig, ids[i]), i == 2 ? LW_STARTED : states[i]);
+    assert_int_equal(rig->store->index->leases.count, 1);
+}
+
+/* All of it is written in one turn, where the last word counts. */
+STORE_TEST(a_lease_that_follows_another_at_once_is_there_when_the_store_is_opened_again) {
+    struct lw__leased leased[2];
+    uint64_t id = PUT(rig, .kind = remote(rig))->id;
+    if (!is_durable(rig))
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct lw__lease_claim claim = {
+            .holder = "w", .until = rig->now + LEASE * MS, .max = 1, .leased = &leased[i]};
+        assert_status(rig->ops->lease(rig->store, rig->now, &claim), LW_OK);
+        struct lw__settlement back = {.is_leased = true,
+                                      .id = id,
+                                      .token = leased[i].token,
+                                      .verdict = LW__VERDICT_GIVE_BACK,
+                                      .is_uncounted = true};
+        if (i == 0)
+            rig->ops->settle(rig->store, rig->now, &back, 1);
+    }
+    assert_status(sync_store(rig), LW_OK);
+    reopen_rig(rig);
+    assert_state(find(rig, id), LW_STARTED);
+    assert_int_equal(lw__see(&find(rig, id)->token), leased[1].token);
+    assert_int_equal(lw__see(&find(rig, id)->attempts), 1);
     assert_int_equal(rig->store->index->leases.count, 1);
 }

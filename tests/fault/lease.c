@@ -2,6 +2,7 @@
  * every n until it passes. Each time: LW_ENOMEM with a sentence and nothing has happened, or the
  * call did without; nothing leaks, and the same again succeeds. */
 #include "engines.h"
+#include "stores.h"
 
 #include <legwork/lease.h>
 #include <stdio.h>
@@ -117,6 +118,54 @@ TEST(what_is_claimed_without_memory_can_be_claimed_again_and_was_not_counted) {
     CHECK(until_clean(claim_all, false) >= 3);
 }
 
+/* Payloads that are in the file alone are read before anybody hears of the task. */
+static bool claim_lean(struct rig *rig, uint64_t nth) {
+    struct lw__kind_options options = {
+        .concurrency = UINT32_MAX, .crashes = 3, .max_age_ns = UINT64_MAX};
+    struct lw__leased leased[TASKS];
+    struct lw__lease_claim claim = {
+        .holder = "w", .until = rig->now + MS, .max = TASKS, .leased = leased};
+    struct lw__task *tasks[TASKS];
+    uint16_t kind;
+    assert_status(rig->ops->kind(rig->store, "remote", &kind), LW_OK);
+    rig->ops->set_kind(rig->store, kind, &options);
+    for (int i = 0; i < TASKS; i++)
+        tasks[i] = PUT(rig, .kind = kind, .payload_size = 100);
+    lw_test_memory_fail_at(rig->memory, nth);
+    int rc = rig->ops->lease(rig->store, rig->now, &claim);
+    bool has_failed = lw_test_memory_has_failed(rig->memory);
+    lw_test_memory_fail_at(rig->memory, 0);
+    assert_status(rc, rc < 0 ? LW_ENOMEM : LW_OK);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        bool is_claimed = rc == LW_OK && i < claim.count;
+        assert_state(tasks[i], is_claimed ? LW_STARTED : LW_ENQUEUED);
+        assert_int_equal(lw__see(&tasks[i]->attempts), is_claimed);
+        assert_int_equal(lw__see(&tasks[i]->crashes), 0);
+        CHECK(!is_claimed || !lw__task_is_lean(tasks[i]));
+    }
+    return has_failed;
+}
+
+TEST(a_claim_that_cannot_read_its_payloads_has_never_been) {
+    static struct rig rig;
+    const char *urls[STORES_MAX];
+    for (size_t i = 0, count = list_stores(urls); i < count; i++) {
+        uint64_t nth = 0;
+        bool has_failed = true;
+        while (has_failed) {
+            CHECK(++nth < 200);
+            lw_test_memory *memory = open_memory();
+            const struct rig_options *options = &(struct rig_options){.resident_limit = 1};
+            assert_status(try_open_rig(&rig, urls[i], options, memory), LW_OK);
+            rig.queue = add_queue(&rig, "default", 1, UINT32_MAX);
+            rig.kind = add_kind(&rig, "mail", UINT32_MAX);
+            has_failed = claim_lean(&rig, nth);
+            close_rig(&rig);
+            close_memory(memory);
+        }
+    }
+}
+
 static void give_back(struct scene *scene, uint64_t nth) {
     lw_test_memory_fail_at(scene->memory, nth);
     int rc = lw_lease_return(scene->engine, scene->held.id, scene->held.token, 0);
@@ -206,7 +255,7 @@ static uint64_t submitted(struct scene *scene) {
     return stats.submitted_total;
 }
 
-static void settle(struct scene *scene, uint64_t nth) {
+static void settle_all(struct scene *scene, uint64_t nth) {
     lw_error err = {0};
     lw_test_memory_fail_at(scene->memory, nth);
     int rc = settle_held(scene, &err);
@@ -225,7 +274,7 @@ static void settle(struct scene *scene, uint64_t nth) {
 }
 
 TEST(a_settlement_without_memory_is_all_there_or_the_attempt_goes_on) {
-    CHECK(until_clean(settle, true) >= 4);
+    CHECK(until_clean(settle_all, true) >= 4);
 }
 
 /* ---- the end of a lease ------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <legwork/lease.h>
 #include <legwork/legwork.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -130,6 +131,20 @@ static int count_successors(lw_engine *engine) {
     return count;
 }
 
+/* Of a store that is closed. */
+static int count_rows(const char *path) {
+    sqlite3 *db;
+    sqlite3_stmt *s;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT count(*) FROM legwork_lease", -1, &s, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    int count = sqlite3_column_int(s, 0);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return count;
+}
+
 /* ---- valid leases ------------------------------------------------------------------------- */
 
 static void assert_kept(lw_engine *engine, const struct claims *claims) {
@@ -239,6 +254,7 @@ TEST(a_lease_that_ran_out_while_nobody_was_there_is_a_crash_and_costs_no_retry) 
     say_it_too_late(engine, claims.lost);
     assert_charged(engine, &claims);
     close_engine(engine);
+    assert_int_equal(count_rows("tasks.db"), 1); /* of the one that is kept */
 
     live_and_be_killed(clock, false); /* it is charged once, not by every owner */
     engine = open_next(clock, NULL);
@@ -316,6 +332,7 @@ static void assert_last_words(lw_clock *clock, const char *url, const struct las
     assert_int_equal(count_successors(engine), last->successors);
     lw_snapshot_clear(&task);
     close_engine(engine);
+    assert_int_equal(count_rows(url + strlen("sqlite:")), last->lease_ms > 0);
 }
 
 TEST(what_a_holder_was_told_survives_an_owner_that_dies_the_moment_after) {
