@@ -72,7 +72,7 @@ symbols: ## write docs/symbols.txt anew, after a deliberate change of the API
 	@tools/build dev
 	@tools/check-symbols --update
 
-install: ## install the libraries and headers under PREFIX (/usr/local); DESTDIR is honoured
+install: ## install the command, the libraries and headers under PREFIX (/usr/local); DESTDIR is honoured
 	@tools/setup
 	@tools/build install -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	@DESTDIR=$(DESTDIR) cmake --install build/install
