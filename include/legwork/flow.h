@@ -286,8 +286,8 @@ LW_API int lw_flow_force(lw_engine *engine, const char *flow, const char *id, lw
 
 /* ---- looking ------------------------------------------------------------------------------ */
 
-/* Shows what is decided, which a durable store may still be writing: a crash at that moment takes it
- * back. lw_flow_wait returns what is on disk.
+/* Shows what is decided, which a durable store may still be writing: a crash at that moment takes
+ * it back. lw_flow_wait returns what is on disk.
  * Returns LW_OK; LW_ENOTFOUND: no such flow or id; LW_EINVAL; LW_EFORKED. Since: 0.3 */
 LW_API int lw_flow_get(lw_engine *engine, const char *flow, const char *id, lw_flow_status *status);
 
