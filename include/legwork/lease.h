@@ -78,9 +78,10 @@ typedef struct lw_claim_options {
  * each empty (LW_SNAPSHOT_INIT) or used before. All that is needed is in there: id, token, kind,
  * payload, value, checkpoint, attempts, lease_until_ms. Names that nobody has used yet are no
  * error.
- * Returns how many, 0: there is nothing to claim now. LW_EINVAL with a sentence; LW_EFULL: there
- * are LW_LEASES_MAX; LW_ENOMEM; LW_ESTOPPING; LW_EUNSURE, LW_ESYSTEM: it cannot be written, and
- * nothing was claimed; LW_EFORKED. Since: 0.3 */
+ * Returns how many, 0: there is nothing to claim now; nor is there while the disk is full or fails,
+ * and watches are told when that is over. LW_EINVAL with a sentence; LW_EFULL: there are
+ * LW_LEASES_MAX; LW_ENOMEM; LW_ESTOPPING; LW_EUNSURE, LW_ESYSTEM: it cannot be written, and nothing
+ * was claimed; LW_EFORKED. Since: 0.3 */
 LW_API int lw_lease_claim(lw_engine *engine, const lw_claim_options *options, lw_snapshot *tasks,
                           lw_error *err);
 

@@ -173,6 +173,9 @@ static int explain_claim(lw_engine *engine, int rc, lw_error *err) {
     case LW_EFULL:
         return lw__error_set(err, rc, 0, "%d tasks are leased, there can be no more",
                              LW_LEASES_MAX);
+    case LW_EUNSURE:
+        return lw__error_set(err, rc, 0,
+                             "leases cannot be written now, and nothing was claimed: try it later");
     case LW_ENOMEM:
         return lw__error_set(err, rc, 0, "no memory for a lease, or a copy of its task");
     default: return lw__index_explain_status(engine->index, rc, err);

@@ -80,6 +80,14 @@ void lw__lease_announce_locked(struct lw__index *index, const struct lw__lane *l
         index->hooks.claimable(index->hooks.user, lw__index_queue_of_lane(lane)->number);
 }
 
+void lw__lease_announce_all_locked(struct lw__index *index) {
+    for (uint32_t i = 0; i < index->queue_count; i++) {
+        struct lw__lane *lane = index->queues[i]->order.lanes;
+        for (; lane; lane = lane->next_of_queue)
+            lw__lease_announce_locked(index, lane);
+    }
+}
+
 static bool is_wanted(const struct lw__lease_claim *claim, const struct lw__lane *lane) {
     const struct lw__kind *kind = lane->kind;
     if (!is_claimable(lane))

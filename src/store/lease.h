@@ -51,6 +51,9 @@ void lw__lease_ring_locked(struct lw__index *index, struct lw__lease *lease, uin
 /* Says that the queue has something to claim, if the lane has. */
 void lw__lease_announce_locked(struct lw__index *index, const struct lw__lane *lane);
 
+/* The same of all of them. */
+void lw__lease_announce_all_locked(struct lw__index *index);
+
 int lw__index_lease(struct lw__store *store, uint64_t now, struct lw__lease_claim *claim);
 
 /* Gives tasks back that nobody has heard of, as if they had never been leased. */

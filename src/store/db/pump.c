@@ -84,8 +84,10 @@ static int write_all(struct lw__pump *pump, const struct lw__journal_batch *batc
 static void halt_or_go_on_locked(struct lw__index *index, bool must_halt) {
     bool was_halted = index->is_halted;
     index->is_halted = must_halt;
-    if (was_halted && !must_halt)
-        index->hooks.wake(index->hooks.user);
+    if (!was_halted || must_halt)
+        return;
+    index->hooks.wake(index->hooks.user);
+    lw__lease_announce_all_locked(index);
 }
 
 static void settle_turn(struct lw__pump *pump, int rc, const lw_error *err) {
