@@ -194,6 +194,7 @@ static int serve(struct run *run, lw_error *err) {
         rc = lw__server_open(&run->server, &run->values, run->engine, &run->log, err);
     if (rc < 0)
         return rc;
+    run->server.is_volatile = strncmp(run->store, "memory:", strlen("memory:")) == 0;
     run->server.on_reload = reload;
     run->server.user = run;
     greet(run);

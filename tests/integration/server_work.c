@@ -390,3 +390,26 @@ TEST(a_large_payload_passes_and_does_not_make_a_claim_too_large) {
     free(payload);
     served_stop(&s);
 }
+
+TEST(in_memory_it_is_the_same_without_a_disk) {
+    served_start(&s, (const char *const[]){"--store", "memory:", "--tasks-max", "2", NULL});
+    for (int i = 1; i <= 20; i++)
+        leave_unread(served_connect(&s), i);
+    int fd = served_connect(&s);
+    send_request(fd, "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    await_waiting(1);
+    submit("&key=a", "x");
+    struct answer a = read_answer(fd, false);
+    assert_has(a.body, "[{\"id\":21,");
+    long long token = number_in(a.body, "token");
+    answer_free(&a);
+    close(fd);
+    expect(200, "POST /v1/queues/q/tasks?kind=k&key=a", "x");
+    submit("", "x");
+    expect(503, "POST /v1/queues/q/tasks?kind=k", "x");
+    say(204, 21, "checkpoint", token, "", "here");
+    say(204, 21, "finish", token, "", "{\"then\":[{\"kind\":\"k\"}]}");
+    assert_state(21, "finished");
+    served_stop(&s);
+    assert_int_equal(access("tasks.db", F_OK), -1);
+}

@@ -275,6 +275,7 @@ struct lw__server {
     struct lw__loop loop;
     const struct lw__serve_config *config;
     lw_engine *engine;
+    bool is_volatile; /* the store has no disk to wait for; set before lw__server_run */
     lw_pool *pool;
     const lw_log *log;
 

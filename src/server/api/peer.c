@@ -120,7 +120,8 @@ static void put_number(struct lw__http_writer *writer, const char *name, const c
     char memory[64];
     struct lw__buffer text;
     lw__buffer_init_fixed(&text, memory, sizeof memory);
-    lw__buffer_print(&text, "%s%llu", before, number);
+    lw__buffer_put_text(&text, before);
+    lw__buffer_put_uint(&text, number);
     lw__http_put(writer, name, lw__buffer_slice(&text));
 }
 

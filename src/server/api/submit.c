@@ -42,14 +42,28 @@ static int open_trace(const struct lw__exchange *x, lw_ctx **ctx, lw_error *err)
         ctx, LW_CTX_OPTIONS(.value = x->traceparent, .value_size = LW__TRACEPARENT_SIZE), err);
 }
 
+/* After LW_OK the exchange is the engine's, until it calls back. */
+static int submit_durably(struct lw__exchange *x, const lw_task *task) {
+    lw__exchange_await(x, answer_submitted);
+    int rc = lw_submit_async(x->server->engine, task, lw__exchange_called, x, &x->err);
+    if (rc < 0)
+        lw__exchange_unawait(x);
+    return rc;
+}
+
+/* In memory it is accepted when the call returns, and a full store refuses: nothing waits. */
+static int submit_at_once(struct lw__exchange *x, const lw_task *task) {
+    int rc = x->status = lw_submit(x->server->engine, task, &x->id, &x->err);
+    if (rc >= 0)
+        answer_submitted(x); /* it may be gone now */
+    return rc;
+}
+
 static void submit(struct lw__exchange *x, lw_task *task) {
+    bool is_volatile = x->server->is_volatile;
     int rc = open_trace(x, &task->ctx, &x->err);
-    if (rc == LW_OK) {
-        lw__exchange_await(x, answer_submitted);
-        rc = lw_submit_async(x->server->engine, task, lw__exchange_called, x, &x->err);
-        if (rc < 0)
-            lw__exchange_unawait(x);
-    }
+    if (rc == LW_OK)
+        rc = is_volatile ? submit_at_once(x, task) : submit_durably(x, task);
     lw_ctx_close(task->ctx);
     if (rc < 0)
         answer_refused(x, rc, &x->err);
