@@ -458,29 +458,3 @@ STORE_TEST(a_lease_that_ended_is_not_there_when_the_store_is_opened_again) {
         assert_state(find(rig, ids[i]), i == 2 ? LW_STARTED : states[i]);
     assert_int_equal(rig->store->index->leases.count, 1);
 }
-
-/* All of it is written in one turn, where the last word counts. */
-STORE_TEST(a_lease_that_follows_another_at_once_is_there_when_the_store_is_opened_again) {
-    struct lw__leased leased[2];
-    uint64_t id = PUT(rig, .kind = remote(rig))->id;
-    if (!is_durable(rig))
-        return;
-    for (int i = 0; i < 2; i++) {
-        struct lw__lease_claim claim = {
-            .holder = "w", .until = rig->now + LEASE * MS, .max = 1, .leased = &leased[i]};
-        assert_status(rig->ops->lease(rig->store, rig->now, &claim), LW_OK);
-        struct lw__settlement back = {.is_leased = true,
-                                      .id = id,
-                                      .token = leased[i].token,
-                                      .verdict = LW__VERDICT_GIVE_BACK,
-                                      .is_uncounted = true};
-        if (i == 0)
-            rig->ops->settle(rig->store, rig->now, &back, 1);
-    }
-    assert_status(sync_store(rig), LW_OK);
-    reopen_rig(rig);
-    assert_state(find(rig, id), LW_STARTED);
-    assert_int_equal(lw__see(&find(rig, id)->token), leased[1].token);
-    assert_int_equal(lw__see(&find(rig, id)->attempts), 1);
-    assert_int_equal(rig->store->index->leases.count, 1);
-}

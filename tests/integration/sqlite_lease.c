@@ -351,3 +351,50 @@ TEST(what_a_holder_was_told_survives_an_owner_that_dies_the_moment_after) {
     }
     lw_test_clock_close(clock);
 }
+
+enum { MANY = 20, CYCLES = 20 };
+
+static int claim_many(lw_engine *engine, lw_snapshot *tasks) {
+    const lw_claim_options *options =
+        LW_CLAIM_OPTIONS(.holder = "afar", .max = MANY, .flags = LW_NO_WAIT);
+    return lw_lease_claim(engine, options, tasks, NULL);
+}
+
+/* While the disk is busy much comes together: the last word counts. */
+static void claim_to_and_fro(lw_clock *clock) {
+    lw_snapshot tasks[MANY] = {LW_SNAPSHOT_INIT};
+    lw_engine *engine = OPEN_ON("sqlite:tasks.db", .workers = 1, .clock = clock);
+    start(engine);
+    for (int i = 0; i < MANY; i++)
+        SUBMIT(engine, .kind = "mail");
+    for (int i = 0; i < CYCLES; i++) {
+        assert_int_equal(claim_many(engine, tasks), MANY);
+        for (int k = 0; k < MANY; k++)
+            assert_status(lw_lease_return(engine, tasks[k].id, tasks[k].token, LW_NO_WAIT), LW_OK);
+    }
+    assert_int_equal(claim_many(engine, tasks), MANY);
+    assert_status(lw_sync(engine), LW_OK);
+    raise(SIGKILL);
+}
+
+TEST(a_lease_that_follows_another_before_that_was_written_survives) {
+    lw_clock *clock = open_clock();
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        claim_to_and_fro(clock);
+    CHECK(waitpid(child, &status, 0) == child);
+    assert_int_equal(status, SIGKILL);
+    lw_engine *engine = OPEN_ON("sqlite:tasks.db", .workers = LW_ZERO, .clock = clock);
+    for (lw_id id = 1; id <= MANY; id++) {
+        lw_snapshot task = get(engine, id);
+        assert_int_equal(task.state, LW_STARTED);
+        assert_int_equal(task.attempts, 1);
+        assert_string_equal(task.holder, "afar");
+        lw_snapshot_clear(&task);
+    }
+    close_engine(engine);
+    assert_int_equal(count_rows("tasks.db"), MANY);
+    lw_test_clock_close(clock);
+}
