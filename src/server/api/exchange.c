@@ -35,8 +35,10 @@ void lw__exchange_free(struct lw__exchange *x) {
 
 static struct lw__keepsake *open_keepsake(struct lw__exchange *x, size_t size) {
     size_t block = x->keepsakes ? x->keepsakes->size * 4 : LW__KEEPSAKE_MIN;
-    block = block < LW__KEEPSAKE_MAX ? block : LW__KEEPSAKE_MAX;
-    block = block > size ? block : size;
+    if (block > LW__KEEPSAKE_MAX)
+        block = LW__KEEPSAKE_MAX;
+    if (block < size)
+        block = size;
     struct lw__keepsake *kept = lw__server_alloc(sizeof *kept + block);
     if (!kept)
         return NULL;
