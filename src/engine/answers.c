@@ -134,12 +134,12 @@ static void call_thread(struct lw__answers *answers) {
 void lw__answers_stop(lw_engine *engine, bool must_wait) {
     struct lw__answers *answers = &engine->answers;
     lw__mutex_lock(&answers->mu);
-    bool has_thread = answers->has_thread;
+    bool has_one = answers->has_thread;
     pthread_t thread = answers->thread;
     answers->has_thread = false;
     atomic_store(&answers->must_end, 1);
     lw__mutex_unlock(&answers->mu);
-    if (!has_thread)
+    if (!has_one)
         return;
     if (!must_wait)
         pthread_detach(thread);

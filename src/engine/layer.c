@@ -59,7 +59,6 @@ static void drop_added(struct lw__hand *hand, size_t count) {
 /* LW_OK: the settlement has the layer's part now, if it has one. Of a task whose scope has moved on
  * nothing is applied: there is nothing to ask then. */
 static int amend(struct lw__settling *settling, struct lw__settlement *s) {
-    /* cppcheck-suppress ctuuninitvar -- its parts are set one by one */
     const struct lw__kind_info *kind = settling->hand->kind;
     struct lw__index *index = settling->engine->index;
     bool is_done;

@@ -187,10 +187,10 @@ static void prepare(struct round *round, lw_settlement *said, size_t number) {
         rc = decide(round, said, s);
     if (rc == LW_OK)
         rc = make_successors(round, said, s, &err);
-    if (rc < 0)
+    if (rc < 0) {
         refuse(round, said, number, rc, err.status ? err.message : lw_status_text(rc));
-    if (rc < 0)
         return;
+    }
     round->numbers[round->count] = number;
     round->said[round->count++] = said;
 }

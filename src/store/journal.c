@@ -107,7 +107,7 @@ void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image 
 }
 
 /* What was noted after it has been called off before. */
-void lw__journal_cancel_scope(struct lw__journal *journal, struct lw__scope_image *image) {
+void lw__journal_cancel_scope(struct lw__journal *journal, const struct lw__scope_image *image) {
     struct lw__journal_entry *entry = &journal->batch.entries[journal->batch.count - 1];
     assert(entry->op == LW__JOURNAL_SCOPE && entry->image == image);
     free_image(journal, entry);

@@ -124,7 +124,7 @@ void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struc
 /* Takes the image over, which may be filled until the mutex is released, or called off. There is
  * room for it. */
 void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image *image);
-void lw__journal_cancel_scope(struct lw__journal *journal, struct lw__scope_image *image);
+void lw__journal_cancel_scope(struct lw__journal *journal, const struct lw__scope_image *image);
 void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id);
 
 /* Takes back what was noted since the batch had `count` entries: puts of tasks that were withdrawn,

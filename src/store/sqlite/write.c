@@ -216,7 +216,8 @@ static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, 
     sqlite3_bind_int64(s, 7, view.snoozes);
     bind_count(s, 8, view.token);
     bind_errors(sqlite, s, 9, view.errors);
-    bool is_limited = view.flags & LW__TASK_LIMITED; /* no more, if it was retried by hand */
+    /* no more, if it was retried by hand */
+    bool is_limited = view.spec && view.flags & LW__TASK_LIMITED;
     bind_time(sqlite, s, 11, is_limited ? view.spec->start_by : 0);
     bind_time(sqlite, s, 12, is_limited ? view.spec->finish_by : 0);
     bind_count(s, 13, view.spec && view.spec->member ? view.spec->member->is_unclean : 0);
@@ -389,13 +390,11 @@ static int commit(void *db, lw_error *err) {
     if (rc < 0)
         return rc;
     rc = run(sqlite, LW__SQL_COMMIT, err);
-    if (rc == LW_OK)
-        sqlite->intake.count = 0;
-    if (rc == LW_OK)
-        sqlite->last_generation = generation;
-    else if (!is_undone(sqlite, err->native))
-        rc = doubt(sqlite, err);
-    return rc;
+    if (rc < 0)
+        return is_undone(sqlite, err->native) ? rc : doubt(sqlite, err);
+    sqlite->intake.count = 0;
+    sqlite->last_generation = generation;
+    return LW_OK;
 }
 
 static void rollback(void *db) {
