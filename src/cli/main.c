@@ -12,8 +12,18 @@ static int run_version(int argc, const char *const *argv);
 static const struct lw__command commands[] = {
     {"serve", lw__command_serve, "serve tasks over HTTP, kept in one file"},
     {"check", lw__command_check, "say whether the settings of serve are right, and what they are"},
+    {"submit", lw__command_submit, "submit a task, and perhaps wait for its result"},
+    {"ls", lw__command_ls, "list tasks"},
+    {"show", lw__command_show, "show all about a task: timeline, errors, result"},
+    {"explain", lw__command_explain, "say why a task does not run"},
+    {"watch", lw__command_watch, "print what happens, line by line"},
+    {"retry", lw__command_retry, "run failed or aborted tasks again"},
+    {"cancel", lw__command_cancel, "abort tasks, or ask them to give up"},
+    {"pause", lw__command_pause, "let no task of a queue start"},
+    {"resume", lw__command_resume, "let them start again"},
+    {"drain", lw__command_drain, "stop the server when what is due has run"},
     {"version", run_version, "print the version"},
-    {"help", run_help, "print this"},
+    {"help", run_help, "print this, or what a command does"},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -24,12 +34,28 @@ static int run_version(int argc, const char *const *argv) {
     return LW__EXIT_OK;
 }
 
+static const struct lw__command *find(const char *name) {
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int refuse(const char *name);
+
+/* `legwork help CMD` is what `legwork CMD --help` prints. */
 static int run_help(int argc, const char *const *argv) {
-    (void)argc, (void)argv;
+    static const char *const help[] = {"--help"};
+    const struct lw__command *command = argc > 0 ? find(argv[0]) : NULL;
+    if (argc > 0 && !command)
+        return refuse(argv[0]);
+    if (command && command->run != run_help && command->run != run_version)
+        return command->run(1, help);
     puts("legwork: background tasks that survive\n\nusage: legwork COMMAND [FLAG...]\n");
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-9s %s\n", commands[i].name, commands[i].help);
-    puts("\nlegwork COMMAND --help says more.");
+    puts("\nto begin: legwork serve, and in another terminal: legwork submit greet hello\n"
+         "legwork help COMMAND says more, exit codes included.");
     return LW__EXIT_OK;
 }
 
@@ -54,8 +80,6 @@ int main(int argc, char **argv) {
         name = "help";
     if (strcmp(name, "--version") == 0)
         name = "version";
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run(argc - 2, (const char *const *)argv + 2);
-    return refuse(name);
+    const struct lw__command *command = find(name);
+    return command ? command->run(argc - 2, (const char *const *)argv + 2) : refuse(name);
 }
