@@ -93,7 +93,7 @@ static void race_relieved(void) {
 }
 
 TEST(each_task_of_a_batch_runs_once_whoever_takes_it_back) {
-    run_races(200, race_relieved);
+    run_races(100, race_relieved);
 }
 
 static void race_exits(void) {
@@ -101,5 +101,5 @@ static void race_exits(void) {
 }
 
 TEST(a_handler_that_ends_its_thread_loses_nothing_of_its_batch) {
-    run_races(200, race_exits);
+    run_races(100, race_exits);
 }

@@ -101,7 +101,7 @@ static void race_cancel(void) {
 }
 
 TEST(a_cancelled_task_ends_once_and_aborted_ones_do_not_run) {
-    run_races(800, race_cancel);
+    run_races(250, race_cancel);
 }
 
 /* A cancel is not lost between two attempts. */
@@ -120,7 +120,7 @@ static void race_cancel_for_ever(void) {
 }
 
 TEST(a_cancelled_task_is_not_tried_again) {
-    run_races(1500, race_cancel_for_ever);
+    run_races(500, race_cancel_for_ever);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
@@ -150,5 +150,5 @@ static void race_start_by(void) {
 }
 
 TEST(what_has_begun_in_time_is_left_alone) {
-    run_races(1000, race_start_by);
+    run_races(300, race_start_by);
 }

@@ -90,7 +90,7 @@ static void race_close(void) {
 }
 
 TEST(the_last_handler_left_behind_frees_the_engine) {
-    run_races(2500, race_close);
+    run_races(800, race_close);
 }
 
 /* ---- guests ----------------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ static void race_guest(void) {
 }
 
 TEST(a_guest_may_leave_as_it_is_declared_stuck) {
-    run_races(500, race_guest);
+    run_races(150, race_guest);
 }
 
 /* ---- start ------------------------------------------------------------------------------ */
@@ -159,5 +159,5 @@ static void race_start(void) {
 }
 
 TEST(a_stop_may_come_while_it_is_started) {
-    run_races(1000, race_start);
+    run_races(300, race_start);
 }

@@ -164,7 +164,7 @@ static void race_readers(void) {
 }
 
 TEST(readers_see_whole_tasks_while_these_end_and_leave) {
-    run_races(500, race_readers);
+    run_races(150, race_readers);
 }
 
 /* ---- waiting ---------------------------------------------------------------------------- */
@@ -207,5 +207,5 @@ static void race_waiters(void) {
 }
 
 TEST(all_who_wait_for_a_task_are_told_and_then_it_leaves) {
-    run_races(1500, race_waiters);
+    run_races(500, race_waiters);
 }

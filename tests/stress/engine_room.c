@@ -146,7 +146,7 @@ static void race_for_room(void) {
 }
 
 TEST(whoever_waits_for_room_gets_in_or_is_told) {
-    run_races(600, race_for_room);
+    run_races(200, race_for_room);
 }
 
 /* ---- nobody gets in --------------------------------------------------------------------- */
@@ -178,5 +178,5 @@ static void race_stop_for_room(void) {
 }
 
 TEST(a_stop_tells_all_that_wait_for_room) {
-    run_races(1500, race_stop_for_room);
+    run_races(500, race_stop_for_room);
 }

@@ -171,7 +171,7 @@ static void race_stop(void) {
 }
 
 TEST(what_was_accepted_has_ended_once_or_is_listed) {
-    run_races(2000, race_stop);
+    run_races(650, race_stop);
 }
 
 /* ---- several stops ---------------------------------------------------------------------- */
@@ -221,5 +221,5 @@ static void race_many_stops(void) {
 }
 
 TEST(when_one_of_many_stops_returns_nothing_runs) {
-    run_races(2000, race_many_stops);
+    run_races(650, race_many_stops);
 }

@@ -70,7 +70,7 @@ static void race_one_by_one(void) {
 }
 
 TEST(what_is_submitted_is_run_whoever_sleeps) {
-    run_races(1000, race_one_by_one);
+    run_races(300, race_one_by_one);
 }
 
 /* ---- behind a slow one ------------------------------------------------------------------ */
@@ -107,7 +107,7 @@ static void race_behind_slow(void) {
 }
 
 TEST(a_slow_task_holds_up_none_behind_it) {
-    run_races(500, race_behind_slow);
+    run_races(150, race_behind_slow);
 }
 
 /* The slow one is the last of a batch, and a few are left in the store. */
@@ -127,7 +127,7 @@ static void race_behind_last_of_batch(void) {
 }
 
 TEST(a_slow_last_task_of_a_batch_holds_up_none) {
-    run_races(300, race_behind_last_of_batch);
+    run_races(100, race_behind_last_of_batch);
 }
 
 /* ---- callbacks -------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static void race_behind_callback(void) {
 }
 
 TEST(a_slow_callback_holds_up_no_task) {
-    run_races(800, race_behind_callback);
+    run_races(250, race_behind_callback);
 }
 
 static void on_end_told(void *user, const lw_snapshot *task) {
@@ -193,7 +193,7 @@ static void race_told_beside_slow(void) {
 }
 
 TEST(an_end_is_told_beside_a_slow_task) {
-    run_races(1000, race_told_beside_slow);
+    run_races(300, race_told_beside_slow);
 }
 
 /* ---- stuck ------------------------------------------------------------------------------ */
@@ -235,7 +235,7 @@ static void race_all_stuck(void) {
 }
 
 TEST(when_all_were_stuck_whoever_returns_goes_on) {
-    run_races(500, race_all_stuck);
+    run_races(150, race_all_stuck);
 }
 
 /* An attempt ends just as it is declared stuck: its worker is neither lost nor counted twice. */
@@ -267,5 +267,5 @@ static void race_nearly_stuck(void) {
 }
 
 TEST(an_attempt_may_end_as_it_is_declared_stuck) {
-    run_races(500, race_nearly_stuck);
+    run_races(150, race_nearly_stuck);
 }

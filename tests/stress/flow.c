@@ -106,7 +106,7 @@ static void race_to_the_goal(void) {
 }
 
 TEST(steps_that_settle_at_the_same_moment_reach_the_goal_once) {
-    run_races(1500, race_to_the_goal);
+    run_races(500, race_to_the_goal);
 }
 
 /* ---- moves in the middle ------------------------------------------------------------------ */
@@ -144,5 +144,5 @@ static void race_create_and_delete(void) {
 }
 
 TEST(a_site_is_wholly_there_or_wholly_gone) {
-    run_races(1500, race_create_and_delete);
+    run_races(500, race_create_and_delete);
 }
