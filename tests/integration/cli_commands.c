@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct served s;
@@ -70,6 +71,74 @@ TEST(waiting_prints_the_result_or_says_how_it_ended) {
     assert_said("no such host");
     assert_int_equal(RUN("show", "1"), 0);
     assert_said("attempt 1: no such host");
+    served_stop(&s);
+}
+
+/* A worker in a process of its own: claims one task of the queue, and finishes it. */
+static pid_t start_worker(const char *result) {
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid > 0)
+        return pid;
+    char what[64];
+    struct answer a = served_ask(&s, "POST /v1/queues/w/claim?wait=30s", NULL);
+    const char *token = a.body ? strstr(a.body, "\"token\":\"") : NULL;
+    snprintf(what, sizeof what, "POST /v1/tasks/%lld/finish?token=%.*s", number_in(a.body, "id"),
+             token ? (int)strcspn(token + 9, "\"") : 0, token ? token + 9 : "");
+    ask(what, result, 204);
+    _exit(0);
+}
+
+static void await_worker(pid_t pid) {
+    int status = 1;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    assert_int_equal(status, 0);
+}
+
+TEST(waiting_prints_the_bytes_of_the_result_and_nothing_else) {
+    start();
+    pid_t worker = start_worker("{\"result_base64\":\"YQD/DQo=\"}");
+    memset(said, 'x', 16);
+    assert_int_equal(RUN("submit", "k", "--queue", "w", "--wait"), 0);
+    assert_memory_equal(said, "a\0\xff\r\n", 6);
+    await_worker(worker);
+    worker = start_worker("{\"result\":{\"ok\": 1}}");
+    assert_int_equal(RUN("submit", "k", "--queue", "w", "--wait"), 0);
+    assert_string_equal(said, "{\"ok\": 1}");
+    await_worker(worker);
+    served_stop(&s);
+}
+
+TEST(a_unix_socket_is_asked_as_well) {
+    served_start(&s, (const char *const[]){"--socket", "here.sock", NULL});
+    assert_int_equal(RUN("submit", "k", "--url", "unix:here.sock", "-v"), 0);
+    assert_said("asks the server at unix:here.sock");
+    assert_int_equal(RUN("ls", "--url", "unix:here.sock"), 0);
+    assert_said("enqueued");
+    served_stop(&s);
+}
+
+TEST(output_that_is_no_terminal_has_no_colours) {
+    start();
+    ask("POST /v1/queues/q/tasks?kind=k", "\x1b[2J", 201);
+    assert_int_equal(RUN("ls"), 0);
+    assert_null(strchr(said, '\x1b'));
+    assert_int_equal(RUN("show", "1"), 0);
+    assert_null(strchr(said, '\x1b'));
+    served_stop(&s);
+}
+
+TEST(watching_shows_what_was_there_and_what_becomes_of_it) {
+    start();
+    ask("POST /v1/queues/q/tasks?kind=k", "x", 201);
+    assert_int_equal(RUN("watch", "1", "--for", "1ms"), 6);
+    assert_said("k  enqueued\n");
+    ask("POST /v1/tasks/1/cancel", NULL, 204);
+    assert_int_equal(RUN("watch", "1"), 5);
+    assert_said("k  aborted");
+    assert_int_equal(RUN("watch", "--for", "1ms"), 0);
+    assert_string_equal(said, "");
+    assert_int_equal(RUN("watch", "7"), 4);
     served_stop(&s);
 }
 
