@@ -106,11 +106,12 @@ static int await_end(struct lw__place *place, lw_id id, int64_t timeout_ms, lw_e
     place->tick = lw__spinner_turn;
     place->user = &spinner;
     for (;;) {
-        int64_t asked = lw__now_ms(), left = timeout_ms - (asked - begun);
+        int64_t asked = lw__now_ms();
         rc = lw__place_get(place, id, look_ms, err);
         if (rc < 0 || lw_state_is_terminal(lw__fact_state(place->json)))
             break;
         describe(&spinner, id, place->json);
+        int64_t left = timeout_ms - (lw__now_ms() - begun);
         if (timeout_ms > 0 && left <= 0) {
             rc =
                 lw__refuse(err, LW_ETIMEDOUT, "task %llu is still %s; legwork show %llu tells more",

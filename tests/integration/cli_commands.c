@@ -49,7 +49,7 @@ TEST(a_task_is_submitted_listed_and_shown) {
     served_stop(&s);
 }
 
-TEST(a_payload_comes_from_a_file) {
+TEST(a_payload_comes_from_a_file_or_standard_input) {
     FILE *file = fopen("payload", "w");
     CHECK(file && fputs("from a file", file) >= 0 && fclose(file) == 0);
     start();
@@ -57,6 +57,10 @@ TEST(a_payload_comes_from_a_file) {
     assert_int_equal(RUN("show", "1"), 0);
     assert_said("from a file");
     assert_int_equal(RUN("submit", "k", "--file", "none"), 2);
+    CHECK(freopen("payload", "r", stdin) != NULL);
+    assert_int_equal(RUN("submit", "k", "-"), 0);
+    assert_int_equal(RUN("show", "2"), 0);
+    assert_said("from a file");
     served_stop(&s);
 }
 
@@ -74,8 +78,8 @@ TEST(waiting_prints_the_result_or_says_how_it_ended) {
     served_stop(&s);
 }
 
-/* A worker in a process of its own: claims one task of the queue, and finishes it. */
-static pid_t start_worker(const char *result) {
+/* A worker in a process of its own: claims one task of the queue, and says how it went. */
+static pid_t start_worker(const char *verb, const char *body) {
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid > 0)
@@ -83,9 +87,9 @@ static pid_t start_worker(const char *result) {
     char what[64];
     struct answer a = served_ask(&s, "POST /v1/queues/w/claim?wait=30s", NULL);
     const char *token = a.body ? strstr(a.body, "\"token\":\"") : NULL;
-    snprintf(what, sizeof what, "POST /v1/tasks/%lld/finish?token=%.*s", number_in(a.body, "id"),
+    snprintf(what, sizeof what, "POST /v1/tasks/%lld/%s?token=%.*s", number_in(a.body, "id"), verb,
              token ? (int)strcspn(token + 9, "\"") : 0, token ? token + 9 : "");
-    ask(what, result, 204);
+    ask(what, body, 204);
     _exit(0);
 }
 
@@ -97,14 +101,18 @@ static void await_worker(pid_t pid) {
 
 TEST(waiting_prints_the_bytes_of_the_result_and_nothing_else) {
     start();
-    pid_t worker = start_worker("{\"result_base64\":\"YQD/DQo=\"}");
+    pid_t worker = start_worker("finish", "{\"result_base64\":\"YQD/DQo=\"}");
     memset(said, 'x', 16);
     assert_int_equal(RUN("submit", "k", "--queue", "w", "--wait"), 0);
     assert_memory_equal(said, "a\0\xff\r\n", 6);
     await_worker(worker);
-    worker = start_worker("{\"result\":{\"ok\": 1}}");
+    worker = start_worker("finish", "{\"result\":{\"ok\": 1}}");
     assert_int_equal(RUN("submit", "k", "--queue", "w", "--wait"), 0);
     assert_string_equal(said, "{\"ok\": 1}");
+    await_worker(worker);
+    worker = start_worker("fail", "no such host");
+    assert_int_equal(RUN("submit", "k", "--queue", "w", "--wait"), 5);
+    assert_said("task 3 has failed: no such host");
     await_worker(worker);
     served_stop(&s);
 }
