@@ -52,6 +52,10 @@ static int read_settings(const struct run *run, struct lw__config *config,
     rc = lw__config_environment(config, (const char *const *)environ, warn, NULL, err);
     if (rc == LW_OK && values->config[0])
         rc = lw__config_file(config, values->config, err);
+    if (rc == LW_OK && values->exec.count > 0)
+        rc = lw__refuse(err, LW_EINVAL,
+                        "the server cannot run commands yet: leave exec out, and let a worker "
+                        "claim these tasks (docs/http-api.md)");
     return rc;
 }
 
