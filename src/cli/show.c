@@ -182,7 +182,6 @@ static void print_reasons(struct lw__json why) {
     struct lw__style style = lw__style_of(stdout);
     struct lw__json reasons, key, reason;
     struct lw__buffer page;
-    char text[LW_ERROR_MESSAGE_MAX];
     lw_state state = lw__fact_state(why);
     lw__page_begin(&page);
     lw__put_toned(&page, &style, lw__tone_of(state), lw_state_name(state));
@@ -190,6 +189,7 @@ static void print_reasons(struct lw__json why) {
     if (lw__json_find(why, "reasons", &reasons)) {
         struct lw__json_walk walk = lw__json_enter(reasons);
         while (lw__json_next(&walk, &key, &reason)) {
+            char text[LW_ERROR_MESSAGE_MAX];
             if (lw__json_unescape(reason, text, sizeof text, NULL) < 0)
                 continue;
             lw__buffer_put_text(&page, "  - ");

@@ -124,6 +124,7 @@ static int await_end(struct lw__place *place, lw_id id, int64_t timeout_ms, lw_e
     }
     lw__spinner_end(&spinner);
     place->tick = NULL;
+    place->user = NULL;
     return rc;
 }
 
