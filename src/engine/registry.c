@@ -48,10 +48,9 @@ static int refuse(int rc, const char *what, const char *name, int max, lw_error 
 
 /* ---- kinds -------------------------------------------------------------------------------- */
 
-static void tell_store(lw_engine *engine, const struct lw__kind_info *info) {
+static void tell_store(lw_engine *engine, const struct lw__kind_info *info, bool has_handler) {
     const struct lw__keep *keeps[3] = {&info->set.finished, &info->set.failed, &info->set.aborted};
-    struct lw__kind_options options = {.has_handler =
-                                           info->run != NULL || atomic_load(&info->is_call),
+    struct lw__kind_options options = {.has_handler = has_handler,
                                        .is_kept = info->layer != NULL,
                                        .concurrency = info->set.concurrency,
                                        .crashes = info->set.retry.crashes,
@@ -106,16 +105,20 @@ int lw__registry_kind(lw_engine *engine, const char *name, struct lw__kind_info 
     return rc < 0 ? refuse(rc, "kind", name, LW_KINDS_MAX, err) : LW_OK;
 }
 
+/* The store is told before others can see it: a stop does not wait for a task without a handler, so
+ * one that was accepted meanwhile would run after it. */
 bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_call) {
-    if (atomic_load_explicit(is_call ? &info->is_call : &info->is_awaiting, memory_order_relaxed))
+    _Atomic bool *use = is_call ? &info->is_call : &info->is_awaiting;
+    if (atomic_load_explicit(use, memory_order_acquire))
         return true;
     lw__mutex_lock(&engine->registry_mu);
     bool is_free = !atomic_load(&info->is_call) && !atomic_load(&info->is_awaiting);
-    if (is_free)
-        atomic_store(is_call ? &info->is_call : &info->is_awaiting, true);
-    bool can_use = atomic_load(is_call ? &info->is_call : &info->is_awaiting);
     if (is_free && is_call)
-        tell_store(engine, info);
+        tell_store(engine, info, true);
+    LW__POINT("kind: the store knows, others do not");
+    if (is_free)
+        atomic_store(use, true);
+    bool can_use = atomic_load(use);
     lw__mutex_unlock(&engine->registry_mu);
     return can_use;
 }
@@ -199,7 +202,7 @@ static int register_kind(lw_engine *engine, const char *kind, lw_handler run,
     info->is_registered = true;
     info->run = run;
     info->set = set;
-    tell_store(engine, info);
+    tell_store(engine, info, run || atomic_load(&info->is_call));
     return LW_OK;
 }
 
@@ -215,7 +218,7 @@ int lw__layer_handle(lw_engine *engine, const char *kind, lw_handler run,
     if (info) {
         info->layer = layer;
         info->layer_user = user;
-        tell_store(engine, info);
+        tell_store(engine, info, run || atomic_load(&info->is_call));
     }
     return rc;
 }
