@@ -13,19 +13,7 @@
 static struct served s;
 
 static const char *expect(int code, const char *what, const char *body) {
-    static struct answer a;
-    answer_free(&a);
-    a = served_ask(&s, what, body);
-    if (a.code != code)
-        fprintf(stderr, "%s: %d %s\n", what, a.code, a.body ? a.body : "");
-    assert_int_equal(a.code, code);
-    return a.body;
-}
-
-static void assert_has(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fprintf(stderr, "\"%s\" is not in: %s\n", part, text);
-    CHECK(strstr(text, part) != NULL);
+    return served_expect(&s, code, what, body);
 }
 
 static void submit(const char *query, const char *body) {

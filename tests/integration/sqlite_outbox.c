@@ -3,6 +3,7 @@
  * In the end there is exactly one effect for each entry that was committed, and none for others. */
 #include "engines.h"
 #include "gate.h"
+#include "own_sqlite.h"
 
 #include <legwork/outbox_sqlite.h>
 #include <signal.h>
@@ -15,32 +16,9 @@
 
 #define DB "bank.db"
 
-static sqlite3 *connect_db(void) {
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(DB, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 30000);
-    return db;
-}
-
-static void run_sql(sqlite3 *db, const char *sql) {
-    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
-    if (code != SQLITE_OK)
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-    assert_int_equal(code, SQLITE_OK);
-}
-
-static long long ask(sqlite3 *db, const char *sql) {
-    sqlite3_stmt *s;
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-    long long value = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    return value;
-}
-
 static void make_tables(void) {
     lw_error err = {0};
-    sqlite3 *db = connect_db();
+    sqlite3 *db = connect_db(DB);
     assert_status(lw_outbox_sqlite_prepare(db, &err), LW_OK);
     run_sql(db, "CREATE TABLE entry (n INTEGER PRIMARY KEY); CREATE TABLE effect (n INTEGER)");
     sqlite3_close(db);
@@ -60,7 +38,7 @@ static void accept_one(sqlite3 *db, bool is_taken_back) {
 }
 
 static void be_accepting(void) {
-    sqlite3 *db = connect_db();
+    sqlite3 *db = connect_db(DB);
     for (int i = 0;; i++) {
         accept_one(db, i % 5 == 4);
         sqlite3_sleep(1);
@@ -96,7 +74,7 @@ static lw_engine *own(sqlite3 *db) {
 }
 
 static void be_owning(void) {
-    own(connect_db());
+    own(connect_db(DB));
     for (;;)
         pause();
 }
@@ -136,7 +114,7 @@ TEST_WITH(whatever_is_killed_each_committed_entry_has_exactly_one_effect, .secon
     kill_one(accepting);
     kill_one(owning);
 
-    sqlite3 *db = connect_db(), *desk = connect_db();
+    sqlite3 *db = connect_db(DB), *desk = connect_db(DB);
     lw_engine *engine = own(desk);
     await_that(ask(db, "SELECT count(*) FROM legwork_outbox") == 0);
     assert_status(lw_stop(engine, LW_DRAIN_ALL, -1), LW_OK);
@@ -163,7 +141,7 @@ static pid_t spawn_sender(int *told) {
     pid_t child = fork();
     if (child == 0) {
         close(ends[1]);
-        sqlite3 *db = connect_db();
+        sqlite3 *db = connect_db(DB);
         while (read(ends[0], &byte, 1) == 1)
             accept_one(db, false);
         sqlite3_close(db);
@@ -178,7 +156,7 @@ TEST(an_idle_owner_notices_another_process_at_once) {
     int told, status;
     make_tables();
     pid_t sender = spawn_sender(&told);
-    sqlite3 *desk = connect_db(), *db = connect_db();
+    sqlite3 *desk = connect_db(DB), *db = connect_db(DB);
     lw_engine *engine = own(desk);
     for (int i = 1; i <= test_scale(20, 500); i++) {
         assert_int_equal(write(told, "!", 1), 1);

@@ -6,6 +6,7 @@
  */
 #include "engines.h"
 #include "gate.h"
+#include "own_sqlite.h"
 
 #include <legwork/outbox_sqlite.h>
 #include <signal.h>
@@ -76,31 +77,8 @@ static int die_at_each(const char *point, void (*prepare)(void), void (*live)(vo
 
 /* ---- the file ------------------------------------------------------------------------------ */
 
-static sqlite3 *connect_db(void) {
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(DB, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 30000);
-    return db;
-}
-
-static void run_sql(sqlite3 *db, const char *sql) {
-    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
-    if (code != SQLITE_OK)
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-    assert_int_equal(code, SQLITE_OK);
-}
-
-static long long ask(sqlite3 *db, const char *sql) {
-    sqlite3_stmt *s = NULL;
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-    long long value = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    return value;
-}
-
 static long long ask_once(const char *sql) {
-    sqlite3 *db = connect_db();
+    sqlite3 *db = connect_db(DB);
     long long value = ask(db, sql);
     sqlite3_close(db);
     return value;
@@ -162,7 +140,7 @@ static bool is_outside; /* completed in the handler's own transaction */
 
 /* Entries of the program and their tasks, in one transaction each. */
 static void accept_entries(void) {
-    sqlite3 *db = connect_db();
+    sqlite3 *db = connect_db(DB);
     lw_error err = {0};
     assert_status(lw_outbox_sqlite_prepare(db, &err), LW_OK);
     run_sql(db, "CREATE TABLE entry (n INTEGER PRIMARY KEY); CREATE TABLE effect (n INTEGER)");
@@ -193,7 +171,7 @@ static lw_outcome do_effect(lw_ctx *ctx, const lw_task *task) {
 }
 
 static void run_entries(void) {
-    sqlite3 *desk = connect_db(), *db = connect_db();
+    sqlite3 *desk = connect_db(DB), *db = connect_db(DB);
     lw_engine *engine = open_store();
     handle(engine, "effect", do_effect,
            LW_HANDLER_OPTIONS(.user = desk, .retry = {.min_ms = LW_ZERO, .crashes = -1}));
@@ -207,7 +185,7 @@ static void run_entries(void) {
 /* What is left runs: in the end each has an effect. */
 static void audit_effects(long long times_max) {
     run_entries();
-    sqlite3 *db = connect_db();
+    sqlite3 *db = connect_db(DB);
     assert_int_equal(ask(db, "SELECT count(DISTINCT n) FROM effect"), ENTRIES);
     assert_true(ask(db, "SELECT max(times) FROM (SELECT count(*) AS times FROM effect GROUP BY n)")
                 <= times_max);

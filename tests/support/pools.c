@@ -91,22 +91,43 @@ void close_memory(lw_test_memory *memory) {
     lw_test_memory_close(memory);
 }
 
-static int count_entries(const char *folder) {
+static bool is_any(const char *name) {
+    (void)name;
+    return true;
+}
+
+/* A thread that has been joined is listed a moment longer, with the kernel's PF_EXITING among its
+ * flags. */
+static bool is_alive(const char *tid) {
+    char path[64], line[512] = "";
+    unsigned flags = 4;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", tid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    const char *rest = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    if (rest)
+        sscanf(rest, ") %*c %*d %*d %*d %*d %*d %u", &flags);
+    fclose(file);
+    return !(flags & 4);
+}
+
+static int count_entries(const char *folder, bool (*counts)(const char *name)) {
     DIR *dir = opendir(folder);
     CHECK(dir != NULL);
     int count = 0;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        count += entry->d_name[0] != '.';
+        count += entry->d_name[0] != '.' && counts(entry->d_name);
     closedir(dir);
     return count;
 }
 
 int thread_count(void) {
-    return count_entries("/proc/self/task");
+    return count_entries("/proc/self/task", is_alive);
 }
 
 int fd_count(void) {
-    return count_entries("/proc/self/fd") - 1; /* without the one that reads it */
+    return count_entries("/proc/self/fd", is_any) - 1; /* without the one that reads it */
 }
 
 pthread_t start_thread(void *(*run)(void *), void *arg) {

@@ -247,6 +247,22 @@ struct answer served_ask(const struct served *s, const char *what, const char *b
     return a;
 }
 
+const char *served_expect(const struct served *s, int code, const char *what, const char *body) {
+    static struct answer a;
+    answer_free(&a);
+    a = served_ask(s, what, body);
+    if (a.code != code)
+        fprintf(stderr, "%s: %d %s\n", what, a.code, a.body ? a.body : "");
+    assert_int_equal(a.code, code);
+    return a.body;
+}
+
+void assert_has(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fprintf(stderr, "\"%s\" is not in: %s\n", part, text);
+    CHECK(strstr(text, part) != NULL);
+}
+
 long long number_in(const char *json, const char *name) {
     char wanted[64];
     snprintf(wanted, sizeof wanted, "\"%s\":", name);

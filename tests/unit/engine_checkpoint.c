@@ -1,5 +1,5 @@
 /* Checkpoints: what a handler saves, and what the next attempt finds, on every store. */
-#include "engines.h"
+#include "driven.h"
 #include "stores.h"
 
 #include <legwork/testing.h>
@@ -8,32 +8,6 @@
 #include <string.h>
 
 /* ---- help --------------------------------------------------------------------------------- */
-
-struct driven {
-    lw_clock *clock;
-    lw_engine *engine;
-    const char *url;
-};
-
-static void open_driven(struct driven *d) {
-    lw_error err = {0};
-    int rc =
-        lw_open(&d->engine, d->url, LW_ENGINE_OPTIONS(.workers = LW_ZERO, .clock = d->clock), &err);
-    if (rc < 0)
-        fprintf(stderr, "%s\n", err.message);
-    assert_status(rc, LW_OK);
-}
-
-static void on_each_store(void (*body)(struct driven *d)) {
-    const char *urls[STORES_MAX];
-    for (size_t i = 0, count = list_stores(urls); i < count; i++) {
-        struct driven d = {.clock = open_clock(), .url = urls[i]};
-        open_driven(&d);
-        body(&d);
-        close_engine(d.engine);
-        lw_test_clock_close(d.clock);
-    }
-}
 
 static lw_snapshot get(lw_engine *engine, lw_id id) {
     lw_snapshot snapshot = LW_SNAPSHOT_INIT;

@@ -24,7 +24,7 @@ static void begin_traces(struct traces *t) {
 static void expect_no_traces(struct traces *t) {
     assert_true(is_all_freed(t->memory));
     assert_int_equal(fd_count(), t->fds);
-    await_that(thread_count() == t->threads); /* joined ones are listed a moment longer */
+    await_that(thread_count() == t->threads);
 }
 
 TEST(a_pool_needs_no_options) {

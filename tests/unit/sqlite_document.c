@@ -1,5 +1,6 @@
 /* docs/schema.md is a promise to other languages: its SQL is run here as it is written there. */
 #include "engines.h"
+#include "own_sqlite.h"
 
 #include <legwork/outbox_sqlite.h>
 #include <stdio.h>
@@ -52,13 +53,6 @@ static int run_each(sqlite3 *db, const char *sql) {
     return count;
 }
 
-static sqlite3 *connect_db(void) {
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(DB, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 20000);
-    return db;
-}
-
 static struct tally runs = TALLY;
 
 static lw_outcome check_email(lw_ctx *ctx, const lw_task *task) {
@@ -73,7 +67,7 @@ TEST(the_sql_that_submits_does_what_the_document_says) {
     lw_engine *engine = OPEN_ON("sqlite:" DB, .workers = 1);
     handle(engine, "send-email", check_email, NULL);
     start(engine);
-    sqlite3 *db = connect_db();
+    sqlite3 *db = connect_db(DB);
     CHECK(run_each(db, sql) >= 3);
     tally_await(&runs, 1);
     await_that(state_of(engine, LW_OUTBOX_SQLITE_ID(1)) == LW_FINISHED);
@@ -95,7 +89,7 @@ TEST(the_sql_that_submits_does_what_the_document_says) {
 TEST(a_transaction_with_that_sql_is_accepted_or_not_as_a_whole) {
     char *text = read_document(), *sql = cut_sql(text, "## Submitting");
     close_engine(OPEN_ON("sqlite:" DB, .workers = 1));
-    sqlite3 *db = connect_db();
+    sqlite3 *db = connect_db(DB);
     run_each(db, "BEGIN");
     run_each(db, sql);
     run_each(db, "ROLLBACK");

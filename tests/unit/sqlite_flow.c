@@ -1,6 +1,7 @@
 /* Flows on an SQLite file: steps that complete in their own transactions, starts in a transaction
  * of the program's, and processes that die while a fence stands. */
 #include "flows.h"
+#include "own_sqlite.h"
 
 #include <legwork/outbox_sqlite.h>
 #include <stdio.h>
@@ -22,29 +23,6 @@ struct office {
     struct tally begun;
 };
 
-static sqlite3 *connect_db(void) {
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(DB, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 20000);
-    return db;
-}
-
-static void run_sql(sqlite3 *db, const char *sql) {
-    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
-    if (code != SQLITE_OK)
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-    assert_int_equal(code, SQLITE_OK);
-}
-
-static long long ask(sqlite3 *db, const char *sql) {
-    sqlite3_stmt *s;
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-    long long value = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    return value;
-}
-
 static void open_office(struct office *office) {
     lw_error err = {0};
     office->rig.user = office;
@@ -52,7 +30,7 @@ static void open_office(struct office *office) {
     office->gate = (struct gate)GATE;
     assert_status(lw_open(&office->rig.engine, URL, LW_ENGINE_OPTIONS(.workers = 2), &err), LW_OK);
     assert_status(register_site(office->rig.engine, &office->rig, &err), LW_OK);
-    office->db = connect_db();
+    office->db = connect_db(DB);
     run_sql(office->db, "CREATE TABLE IF NOT EXISTS entry (n INTEGER)");
     start(office->rig.engine);
 }
@@ -150,7 +128,7 @@ TEST(a_process_that_dies_right_after_that_commit_has_done_the_step) {
     assert_int_equal(office.rig.runs[BOOT], 1);
     assert_int_equal(ask(office.db, "SELECT count(*) FROM entry"), 1);
     close_office(&office);
-    office.db = connect_db();
+    office.db = connect_db(DB);
     assert_int_equal(ask(office.db, "SELECT count(*) FROM legwork_outbox"), 0);
     sqlite3_close(office.db);
 }

@@ -1,10 +1,10 @@
 /* sqlite_lean.c: payloads that are in the file need not be in memory, and are there when they are
  * needed. */
+#include "own_sqlite.h"
 #include "stores.h"
 
 #include "store/lean.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,11 +81,9 @@ static void assert_readable(struct rig *rig, uint64_t id, uint64_t number) {
     assert_memory_equal(seen, wanted, SIZE);
 }
 
-static void run_sql(const char *sql) {
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open("tasks.db", &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+static void run_sql_once(const char *sql) {
+    sqlite3 *db = connect_db("tasks.db");
+    run_sql(db, sql);
     sqlite3_close(db);
 }
 
@@ -247,7 +245,7 @@ TEST(a_payload_that_has_left_cannot_be_read) {
 TEST(a_row_that_somebody_has_removed_aborts_its_task) {
     struct rig *rig = OPEN(.resident_limit = 1);
     struct lw__task *task = put_bytes(rig, 7), *next = put_bytes(rig, 8);
-    run_sql("DELETE FROM legwork_task WHERE id = 1");
+    run_sql_once("DELETE FROM legwork_task WHERE id = 1");
     struct attempt attempt = claim_one(rig);
     CHECK(attempt.task == task);
     assert_state(task, LW_ABORTED);

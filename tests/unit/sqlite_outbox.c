@@ -2,6 +2,7 @@
  * that a handler completes in its own. */
 #include "engines.h"
 #include "gate.h"
+#include "own_sqlite.h"
 
 #include "store/sqlite/sqlite.h"
 
@@ -18,29 +19,6 @@
 #define URL "sqlite:" DB
 
 /* ---- help --------------------------------------------------------------------------------- */
-
-static sqlite3 *connect_db(const char *path) {
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 20000);
-    return db;
-}
-
-static void run_sql(sqlite3 *db, const char *sql) {
-    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
-    if (code != SQLITE_OK)
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-    assert_int_equal(code, SQLITE_OK);
-}
-
-static long long ask(sqlite3 *db, const char *sql) {
-    sqlite3_stmt *s;
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-    long long value = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    return value;
-}
 
 /* One that every test has, with its tables. */
 static sqlite3 *prepare_db(void) {
