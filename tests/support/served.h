@@ -64,7 +64,7 @@ void send_request(int fd, const char *what, const void *body, size_t size);
 /* A request on a connection of its own. */
 struct answer served_ask(const struct served *s, const char *what, const char *body);
 
-/* The same, and the test fails unless this code is the answer; the body stays until the next call. */
+/* The same, and the test fails unless this is the code; the body stays until the next call. */
 const char *served_expect(const struct served *s, int code, const char *what, const char *body);
 
 void assert_has(const char *text, const char *part);
