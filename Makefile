@@ -11,7 +11,7 @@ help: ## print this
 	@echo
 	@echo 'More: docs/HACKING.md'
 
-.PHONY: run test test-crash test-races soak sim check bench bench-pool bench-engine bench-sqlite bench-flow format symbols install clean
+.PHONY: run test test-crash test-races soak sim check bench bench-pool bench-engine bench-sqlite bench-flow bench-server format symbols install clean
 run: ## build and run the server, on a file under your state folder, until Ctrl-C
 	@tools/setup
 	@tools/build $(PRESET)
@@ -62,6 +62,10 @@ bench-sqlite: ## measure the SQLite store beside beanstalkd and a bare fdatasync
 bench-flow: ## measure steps of flows beside plain tasks
 	@tools/setup build bench
 	@bench/run flow
+
+bench-server: ## measure the server beside beanstalkd
+	@tools/setup build bench
+	@bench/run server
 
 format: ## lay out all C files as .clang-format says
 	@tools/setup

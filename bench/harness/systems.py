@@ -72,10 +72,10 @@ def cxx_program(name, source, package):
     return build
 
 
-def build_library(target):
+def build_library(target, folder="core", options=()):
     """The library exactly as `make install` builds it, asserts included. Returns the folder that it is in."""
-    folder = os.path.join(OUT, "core")
-    run_tool(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"])
+    folder = os.path.join(OUT, folder)
+    run_tool(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", *options])
     try:
         run_tool(["ninja", "-C", folder, "-t", "query", target])
     except BuildError as reason:
@@ -98,6 +98,25 @@ def build_beanstalkd():
     if not shutil.which("beanstalkd"):
         raise BuildError("beanstalkd is not installed")
     c_program("beanstalkd", "peers/beanstalkd.c")()
+
+
+SERVER_SOURCES = ["bench/server.c", "bench/common/daemons.c", "bench/common/measure.c", "bench/peers/beanstalk_wire.c",
+                  "src/cli/load.c", "src/cli/load_conn.c", "src/cli/load_http.c", "src/cli/latency.c"]
+
+
+def build_server():
+    """The server as it is installed, and the load, which is that of `legwork bench`."""
+    folder = build_library("legwork-command", "server", ["-DLEGWORK_SERVER=ON"])
+    run_tool(["cc", *CFLAGS, "-I", os.path.join(ROOT, "include"), "-I", os.path.join(ROOT, "src"),
+              *(os.path.join(ROOT, source) for source in SERVER_SOURCES),
+              os.path.join(folder, "liblegwork-server-parts.a"), os.path.join(folder, "liblegwork.a"),
+              "-o", os.path.join(OUT, "load"), "-lm", *package_flags("libevent_core"), *package_flags("sqlite3")])
+
+
+def build_server_peer():
+    if not shutil.which("beanstalkd"):
+        raise BuildError("beanstalkd is not installed")
+    build_server()
 
 
 def build_go():
@@ -141,6 +160,13 @@ SQLITE_SYSTEMS = [
     System("beanstalkd", build_beanstalkd, program("beanstalkd"), ("S1", "S2", "S4", "S5")),
     System("fdatasync", c_program("fdatasync", "peers/fdatasync.c"), program("fdatasync"), ("S1", "S2", "S4"),
            is_peer=False),
+]
+
+SERVER_SYSTEMS = [
+    System("legwork", build_server, program("load"),
+           env={"LEGWORK_BENCH_COMMAND": os.path.join(OUT, "server", "legwork")}, is_peer=False),
+    System("beanstalkd", build_server_peer, program("load"), ("H1", "H2", "H4", "H5"),
+           {"LEGWORK_BENCH_SERVER": "beanstalkd"}),
 ]
 
 FLOW_SYSTEMS = [

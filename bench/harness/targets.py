@@ -146,3 +146,12 @@ FLOW_TARGETS = [
     ("F1 a step at most 2 times a task with a successor", against_own("F1.step", "F1", 2)),
     ("F1 CPU of a step at most 2 times that of a task", against_own("F1.cpu_step", "F1.cpu_task", 2)),
 ]
+
+SERVER_TARGETS = [
+    ("H1 at least 0.6 of the rate of beanstalkd, both in memory", times_as_fast("H1", "beanstalkd", 0.6)),
+    ("H2 at least 5 times as fast as beanstalkd, both on the disk", times_as_fast("H2", "beanstalkd", 5)),
+    ("H3 at least 60,000 tasks a second", at_most("H3", 1e6 / 60000, "µs")),
+    ("H5 no CPU while idle", at_most("H5.cpu", NO_CPU, "cores")),
+    ("H5 no wake-ups while idle", at_most("H5.wake_ups", 0, "per second")),
+    ("H6 p99 with a crowd at most twice that of few", at_most("H6.crowd_over_few", 2, "x")),
+]

@@ -41,4 +41,7 @@ int lw__command_pause(int argc, const char *const *argv);
 int lw__command_resume(int argc, const char *const *argv);
 int lw__command_drain(int argc, const char *const *argv);
 
+/* bench.c */
+int lw__command_bench(int argc, const char *const *argv);
+
 #endif

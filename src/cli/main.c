@@ -22,6 +22,7 @@ static const struct lw__command commands[] = {
     {"pause", lw__command_pause, "let no task of a queue start"},
     {"resume", lw__command_resume, "let them start again"},
     {"drain", lw__command_drain, "stop the server when what is due has run"},
+    {"bench", lw__command_bench, "measure how fast a server is"},
     {"version", run_version, "print the version"},
     {"help", run_help, "print this, or what a command does"},
 };

@@ -78,21 +78,35 @@ static void run_command(int out, const char *const *arguments) {
     _exit(127);
 }
 
-int served_run(const char *const *arguments, char *said, size_t room) {
-    struct served s = {0};
+void served_spawn_on(struct served *c, const char *const *arguments, int out) {
+    c->pid = fork();
+    CHECK(c->pid >= 0);
+    if (c->pid == 0)
+        run_command(out, arguments);
+}
+
+void served_spawn(struct served *c, const char *const *arguments, int *out) {
     int ends[2];
     CHECK(pipe(ends) == 0);
-    s.pid = fork();
-    CHECK(s.pid >= 0);
-    if (s.pid == 0)
-        run_command(ends[1], arguments);
+    served_spawn_on(c, arguments, ends[1]);
     close(ends[1]);
+    *out = ends[0];
+}
+
+int served_wait_said(struct served *c, int out, char *said, size_t room) {
     size_t size = 0;
-    for (ssize_t got; size + 1 < room && (got = read(ends[0], said + size, room - 1 - size)) > 0;)
+    for (ssize_t got; size + 1 < room && (got = read(out, said + size, room - 1 - size)) > 0;)
         size += (size_t)got;
     said[size] = '\0';
-    close(ends[0]);
-    return served_wait(&s);
+    close(out);
+    return served_wait(c);
+}
+
+int served_run(const char *const *arguments, char *said, size_t room) {
+    struct served c = {0};
+    int out;
+    served_spawn(&c, arguments, &out);
+    return served_wait_said(&c, out, said, room);
 }
 
 int served_wait(struct served *s) {

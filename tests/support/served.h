@@ -39,6 +39,12 @@ void served_start_with(struct served *s, const char *const *flags, void (*prepar
  * bytes) what it printed on both outputs. */
 int served_run(const char *const *arguments, char *said, size_t room);
 
+/* The same, and does not wait: c->pid is its process, `*out` what it prints, or `out` what it
+ * prints on. served_wait_said reads to the end of that, and waits. */
+void served_spawn(struct served *c, const char *const *arguments, int *out);
+void served_spawn_on(struct served *c, const char *const *arguments, int out);
+int served_wait_said(struct served *c, int out, char *said, size_t room);
+
 /* SIGTERM, and waits for its end; fails the test unless that is clean. */
 void served_stop(struct served *s);
 
