@@ -39,7 +39,8 @@ static void fail_at(struct cut_order order) {
 
 /* Every other time it fails for a while. */
 static void fail_at_each(enum cut_fault fault, unsigned calls, long stride) {
-    uint64_t count = count_calls(calls), step = (uint64_t)test_scale(stride, 1);
+    uint64_t count = count_calls(calls);
+    uint64_t step = (uint64_t)(test_scale(stride, 1) * test_stride(3));
     for (uint64_t nth = 1; nth <= count; nth += step)
         fail_at((struct cut_order){fault, calls, nth, nth / step % 2 ? 9 : 1});
 }
@@ -62,7 +63,8 @@ TEST_WITH(a_failing_sync_at_any_time_is_told_and_overcome, .seconds = 120) {
 /* What a failed sync has lost must not be built upon: the power goes some calls later. */
 TEST_WITH(a_power_cut_after_a_failed_sync_loses_nothing_that_was_answered, .seconds = 120) {
     prepare();
-    uint64_t count = count_calls(CUT_SYNC), step = (uint64_t)test_scale(SYNC_STRIDE, 1);
+    uint64_t count = count_calls(CUT_SYNC);
+    uint64_t step = (uint64_t)(test_scale(SYNC_STRIDE, 1) * test_stride(3));
     for (uint64_t nth = 1; nth <= count; nth += step) {
         for (uint64_t later = 1; later < 80; later += (uint64_t)test_scale(26, 3)) {
             struct errands *errands = errands_open();

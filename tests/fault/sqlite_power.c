@@ -42,7 +42,7 @@ static void cut_at(uint64_t nth, enum cut_left left, uint64_t seed) {
 
 TEST_WITH(a_power_cut_at_any_call_loses_nothing_that_was_answered, .seconds = 120) {
     uint64_t calls = prepare();
-    uint64_t stride = (uint64_t)test_scale(STRIDE, 1);
+    uint64_t stride = (uint64_t)(test_scale(STRIDE, 1) * test_stride(3));
     printf("%llu calls, cut at each %lluth\n", (unsigned long long)calls,
            (unsigned long long)stride);
     for (uint64_t nth = 1; nth <= calls; nth += stride)

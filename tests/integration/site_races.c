@@ -255,7 +255,7 @@ static void start_lanes(struct race *race, pthread_t *threads) {
         lane->dice = ledger_hash(race->seed, race->round * LANES + (unsigned)i);
         lane->promise = FREE;
         snprintf(lane->domain, sizeof lane->domain, "site-%d.org", i);
-        snprintf(lane->path, sizeof lane->path, "/sites/%s", lane->domain);
+        snprintf(lane->path, sizeof lane->path, "/sites/site-%d.org", i);
         CHECK(pthread_create(&threads[i], NULL, run_lane, lane) == 0);
     }
 }

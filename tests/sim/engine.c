@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static void run_seeds(uint64_t first, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i += (uint64_t)test_stride(4))
         sim_run("memory:", first + i, false);
 }
 

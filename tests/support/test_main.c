@@ -61,6 +61,10 @@ long test_scale(long normal, long soak) {
     return soaking() ? soak : normal;
 }
 
+long test_stride(long sanitized) {
+    return SANITIZED && !soaking() ? sanitized : 1;
+}
+
 bool test_is_sanitized(void) {
     return SANITIZED;
 }
