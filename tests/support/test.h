@@ -47,8 +47,8 @@ void test_register(struct test *test);
 /* `normal` in `make test`, `soak` in `make soak`: for the number of rounds of a loop. */
 long test_scale(long normal, long soak);
 
-/* For a loop that is long because it searches, which a sanitizer adds nothing to: under one it takes
- * only each so many-th round. 1 without, and in `make soak`. */
+/* For a loop that is long because it searches, to which a sanitizer adds nothing: under one it
+ * takes each so many-th round only. 1 without, and in `make soak`. */
 long test_stride(long sanitized);
 
 /* Whether this is a sanitized build, where threads and memory cost many times as much. */
