@@ -3,6 +3,7 @@
 #include "cli/place.h"
 #include "cli/screen.h"
 
+#include <legwork/lease.h>
 #include <stdlib.h>
 
 #define MOMENTS_MAX (LW_ERRORS_MAX + 8)
@@ -115,6 +116,17 @@ static void put_field(struct lw__buffer *page, const struct lw__style *style, co
     lw__buffer_put_byte(page, '\n');
 }
 
+/* Who has it, and until when. */
+static void put_worker(struct lw__buffer *page, const struct lw__style *style, struct lw__json task,
+                       int64_t now) {
+    char name[LW_HOLDER_MAX + 1], text[LW_HOLDER_MAX + 64];
+    if (!lw__fact_text(task, "worker", name, sizeof name)[0])
+        return;
+    snprintf(text, sizeof text, "%s, until %s", name,
+             lw__time_of(lw__fact_number(task, "lease_until_ms"), now).text);
+    put_field(page, style, "worker", text);
+}
+
 static void put_head(struct lw__buffer *page, const struct lw__style *style, struct lw__json task) {
     char text[LW_KEY_MAX + 1];
     lw_state state = lw__fact_state(task);
@@ -168,6 +180,7 @@ static void print_task(struct lw__json task) {
     struct lw__buffer page;
     lw__page_begin(&page);
     put_head(&page, &style, task);
+    put_worker(&page, &style, task, lw__now_ms());
     put_progress(&page, &style, task);
     put_timeline(&page, &style, task, lw__now_ms());
     put_bytes(&page, &style, task, "payload");

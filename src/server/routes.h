@@ -31,7 +31,7 @@
       "Runs a failed or aborted task again, or a scheduled one now")                           \
     X(RUN_MANY, POST, "/v1/run", "runMany", "state queue kind dry_run",                        \
       "Does that for all tasks that match, or says how many they are")                         \
-    X(CLAIM, POST, "/v1/queues/{queue}/claim", "claim", "n wait lease",                        \
+    X(CLAIM, POST, "/v1/queues/{queue}/claim", "claim", "n wait lease worker",                 \
       "Leases up to n tasks to a worker; with wait, when there is one or the time is over")    \
     X(FINISH, POST, "/v1/tasks/{id}/finish", "finish", "token",                                \
       "Ends an attempt: done, with a result and perhaps successors")                           \

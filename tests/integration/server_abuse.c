@@ -1,6 +1,6 @@
 /* Requests that nobody should send, to every route: each costs its own connection, and no more. */
-#include "served.h"
-#include "server/routes.h"
+#include "abuse.h"
+#include "server/utf8.h"
 #include "test.h"
 
 #include <netinet/in.h>
@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static struct served s;
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
@@ -43,27 +41,31 @@ static const struct abuse table[] = {
     {"other coding", HEAD "Transfer-Encoding: gzip\r\n\r\n", NULL, 0, 501},
     {"no Host", " HTTP/1.1\r\n\r\n", NULL, 0, 400},
     {"two Hosts", HEAD "Host: localhost\r\n\r\n", NULL, 0, 400},
-    {"foreign Host", " HTTP/1.1\r\nHost: evil.example\r\n\r\n", NULL, 0, 403},
     {"other version", " HTTP/2.0\r\nHost: localhost\r\n\r\n", NULL, 0, 505},
     {"10,000 headers", HEAD "\r\n", "A: b\r\n", 10000, 431},
     {"long header", HEAD "\r\n", "A123456789012345", 1000, 431},
     {"unknown expectation", HEAD "Expect: cake\r\n\r\n", NULL, 0, 417},
+    {"bytes beyond ASCII in the path", "\xff" HEAD "\r\n", NULL, 0, 400},
+    {"query with half an escape", "?kind=%f" HEAD "\r\n", NULL, 0, 400},
+    {"fragment", "#here" HEAD "\r\n", NULL, 0, 400},
+};
+
+/* Likewise, but what was asked for is understood: it is refused, and the connection goes on. */
+static const struct abuse understood[] = {
+    {"foreign Host", " HTTP/1.1\r\nHost: evil.example\r\n\r\n", NULL, 0, 403},
+    {"Host that begins as a local one", " HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n\r\n", NULL,
+     0, 403},
+    {"name of another machine", " HTTP/1.1\r\nHost: localhost.evil.example:80\r\n\r\n", NULL, 0,
+     403},
+    {"query that is not UTF-8", "?kind=%ff" HEAD "\r\n", NULL, 0, 400},
+    {"query with a zero byte", "?kind=a%00b" HEAD "\r\n", NULL, 0, 400},
+    {"query that is not known", "?kin=a" HEAD "\r\n", NULL, 0, 400},
 };
 
 #define TABLE (sizeof table / sizeof *table)
+#define ALL (TABLE + sizeof understood / sizeof *understood)
 
 /* ---- sending ------------------------------------------------------------------------------- */
-
-/* A path of the route, and a query that it has. */
-static void fill_path(const struct lw__route *route, char *path, size_t room) {
-    const char *brace = strchr(route->path, '{');
-    if (!brace) {
-        snprintf(path, room, "%s", route->path);
-        return;
-    }
-    snprintf(path, room, "%.*s1%s", (int)(brace - route->path), route->path,
-             strchr(brace, '}') + 1);
-}
 
 static void send_abuse(int fd, const struct abuse *abuse, const struct lw__route *route) {
     char path[256], text[1024];
@@ -78,37 +80,55 @@ static void send_abuse(int fd, const struct abuse *abuse, const struct lw__route
 }
 
 /* An answer of the right code, and then the end of the connection. */
-static void assert_refused(int fd, const char *route, const char *name, int code) {
+static void assert_refused(int fd, const char *route, const char *name, int code, bool stays) {
     struct answer a = read_answer(fd, false);
     bool is_right = code ? a.code == code : a.code == 400 || a.code == 413;
     if (!is_right)
         fprintf(stderr, "%s, %s: %d %s\n", route, name, a.code, a.body ? a.body : "");
     CHECK(is_right);
-    if (code != 403) {
-        CHECK(a.is_last);
+    if (a.is_last == stays)
+        fprintf(stderr, "%s, %s: %s\n", route, name, a.head);
+    CHECK(a.is_last == !stays);
+    if (!stays)
         assert_int_equal(recv(fd, &(char){0}, 1, 0), 0);
-    }
     CHECK(strncmp(a.body, "{\"error\":\"", 10) == 0);
     answer_free(&a);
 }
 
-static void assert_lives(void) {
-    struct answer a = served_ask(&s, "GET /healthz", NULL);
-    assert_int_equal(a.code, 200);
-    answer_free(&a);
-}
-
 TEST_WITH(every_route_refuses_malformed_requests, .seconds = 120) {
-    served_start(&s, NULL);
+    start(NULL, NULL);
     for (size_t r = 0; r < LW__ROUTES; r++) {
-        for (size_t i = 0; i < TABLE; i++) {
-            int fd = served_connect(&s);
-            send_abuse(fd, &table[i], &lw__routes[r]);
-            assert_refused(fd, lw__routes[r].name, table[i].name, table[i].code);
+        for (size_t i = 0; i < ALL * DOORS; i++) {
+            bool stays = i / DOORS >= TABLE;
+            const struct abuse *abuse = stays ? &understood[i / DOORS - TABLE] : &table[i / DOORS];
+            int fd = enter(i % DOORS);
+            send_abuse(fd, abuse, &lw__routes[r]);
+            assert_refused(fd, lw__routes[r].name, abuse->name, abuse->code, stays);
             close(fd);
         }
         assert_lives();
     }
+    served_stop(&s);
+}
+
+/* A zero byte cannot be in the table. */
+TEST(every_route_refuses_a_zero_byte) {
+    start(NULL, NULL);
+    for (size_t i = 0; i < LW__ROUTES * DOORS; i++) {
+        const struct lw__route *route = &lw__routes[i / DOORS];
+        char path[256], text[512];
+        fill_path(route, path, sizeof path);
+        for (int in_path = 0; in_path < 2; in_path++) {
+            int fd = enter(i % DOORS);
+            int size = snprintf(text, sizeof text, "%s %s%c" HEAD "A: b%c\r\n\r\n",
+                                lw__http_method_name(route->method), path, in_path ? '\0' : '?',
+                                in_path ? 'c' : '\0');
+            send_all(fd, text, (size_t)size);
+            assert_refused(fd, route->name, "zero byte", 400, false);
+            close(fd);
+        }
+    }
+    assert_lives();
     served_stop(&s);
 }
 
@@ -128,14 +148,14 @@ TEST(bytes_that_are_no_request_are_refused) {
     for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
         int fd = served_connect(&s);
         send_all(fd, garbage[i].text, garbage[i].size);
-        assert_refused(fd, "garbage", "bytes", garbage[i].code);
+        assert_refused(fd, "garbage", "bytes", garbage[i].code, false);
         close(fd);
     }
     int fd = served_connect(&s);
     send_text(fd, "GET /");
     for (int i = 0; i < 1000; i++)
         send_text(fd, "0123456789012345678901234567890123456789");
-    assert_refused(fd, "garbage", "long line", 414);
+    assert_refused(fd, "garbage", "long line", 414, false);
     close(fd);
     assert_lives();
     served_stop(&s);
@@ -156,7 +176,6 @@ static void assert_no_json(const char *what, const char *body, size_t size) {
 
 static void abuse_json(const char *what) {
     static const char *const wrong[] = {
-        "",
         "{",
         "nul",
         "{\"a\":1,\"a\":2}",
@@ -185,7 +204,93 @@ TEST(bodies_that_are_no_json_are_refused) {
     served_start(&s, NULL);
     abuse_json("POST /v1/tasks");
     abuse_json("POST /v1/settle");
+    abuse_json("POST /v1/tasks/1/finish?token=1");
+    assert_no_json("POST /v1/tasks", "", 0);
+    assert_no_json("POST /v1/settle", "", 0);
     assert_lives();
+    served_stop(&s);
+}
+
+/* ---- bodies, to every route ---------------------------------------------------------------- */
+
+struct body {
+    const char *name;
+    const char *bytes;
+    size_t size; /* 0: that of the text */
+    int repeat;  /* so often */
+};
+
+static const struct body bodies[] = {
+    {"JSON of a million arrays", "[", 0, 1000000},
+    {"JSON of a million objects", "{\"a\":", 0, 1000000},
+    {"not UTF-8", "{\"kind\":\"\xff\xc0\x80\"}", 0, 1},
+    {"duplicate keys", "{\"kind\":\"k\",\"kind\":\"k\"}", 0, 1},
+    {"zero bytes", "{\"kind\":\"k\"}\0\0", 16, 1},
+    {"half a surrogate", "{\"kind\":\"\\udc00\"}", 0, 1},
+};
+
+/* A payload is whatever it is; all others refuse these, and tell why. */
+static void send_body(int fd, const struct lw__route *route, const struct body *body) {
+    char path[256], what[512];
+    size_t size = body->size ? body->size : strlen(body->bytes);
+    char *bytes = malloc(size * (size_t)body->repeat);
+    for (int i = 0; i < body->repeat; i++)
+        memcpy(bytes + (size_t)i * size, body->bytes, size);
+    fill_path(route, path, sizeof path);
+    snprintf(what, sizeof what, "%s %s%s", lw__http_method_name(route->method), path,
+             query_of(route));
+    send_request(fd, what, bytes, size * (size_t)body->repeat);
+    struct answer a = read_answer(fd, false);
+    int least = route->id == LW__ROUTE_SUBMIT ? 201 : 400;
+    int most = route->id == LW__ROUTE_SUBMIT ? 201 : 499;
+    if (a.code < least || a.code > most)
+        fprintf(stderr, "%s, %s: %d %s\n", route->name, body->name, a.code, a.body ? a.body : "");
+    CHECK(a.code >= least && a.code <= most);
+    CHECK(a.code == 201 || strncmp(a.body, "{\"error\":\"", 10) == 0);
+    answer_free(&a);
+    free(bytes);
+}
+
+TEST_WITH(every_route_refuses_bodies_that_it_cannot_use, .seconds = 120) {
+    start(NULL, NULL);
+    for (size_t i = 0; i < LW__ROUTES * DOORS; i++) {
+        for (size_t j = 0; j < sizeof bodies / sizeof *bodies; j++) {
+            int fd = enter(i % DOORS);
+            send_body(fd, &lw__routes[i / DOORS], &bodies[j]);
+            close(fd);
+        }
+        assert_lives();
+    }
+    served_stop(&s);
+}
+
+/* What a worker says is shown to others, as text that is one. */
+TEST(texts_that_are_no_text_are_shown_as_one) {
+    static const char *const says[] = {
+        "fail?token=", "retry?after=1h&token=", "progress?done=1&token="};
+    served_start(&s, NULL);
+    for (int i = 0; i < 3; i++) {
+        char what[128];
+        struct answer a = served_ask(&s, "POST /v1/queues/q/tasks?kind=k", "x");
+        long long id = number_in(a.body, "id");
+        answer_free(&a);
+        a = served_ask(&s, "POST /v1/queues/q/claim", NULL);
+        snprintf(what, sizeof what, "POST /v1/tasks/%lld/%s%lld", id, says[i],
+                 number_in(a.body, "token"));
+        answer_free(&a);
+        int fd = served_connect(&s);
+        send_request(fd, what, "a\xff\xc0\x80\n\x1b[2J\"\\b\0c", 14);
+        a = read_answer(fd, false);
+        assert_int_equal(a.code, 204);
+        answer_free(&a);
+        close(fd);
+        snprintf(what, sizeof what, "GET /v1/tasks/%lld", id);
+        a = served_ask(&s, what, NULL);
+        assert_int_equal(a.code, 200);
+        CHECK(lw__utf8_check((struct lw__slice){a.body, a.size}));
+        CHECK(!memchr(a.body, '\x1b', a.size) && !memchr(a.body, '\n', a.size));
+        answer_free(&a);
+    }
     served_stop(&s);
 }
 
@@ -265,5 +370,32 @@ TEST(pages_of_other_origins_change_nothing) {
     assert_int_equal(code_with(submit, "Origin: http://127.0.0.1:1"), 403);
     assert_int_equal(code_with(submit, "Sec-Fetch-Site: cross-site"), 403);
     assert_int_equal(code_with("DELETE /v1/tasks/1", "Origin: http://evil.example"), 403);
+    assert_int_equal(code_with(submit, "Sec-Fetch-Site: same-site"), 403);
+    assert_int_equal(code_with(submit, "Sec-Fetch-Site: none"), 201); /* the user's own */
+    served_stop(&s);
+}
+
+/* None of them, whatever it is that they would change; and no answer tells a browser otherwise. */
+TEST(every_route_that_changes_something_is_shut_to_other_origins) {
+    static const char *const signs[] = {"Origin: https://evil.example", "Origin: null",
+                                        "Sec-Fetch-Site: cross-site"};
+    start(NULL, NULL);
+    for (size_t i = 0; i < LW__ROUTES * DOORS; i++) {
+        const struct lw__route *route = &lw__routes[i / DOORS];
+        char path[256], text[512];
+        fill_path(route, path, sizeof path);
+        for (int j = 0; j < 3; j++) {
+            int fd = enter(i % DOORS);
+            snprintf(text, sizeof text, "%s %s%s HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n",
+                     lw__http_method_name(route->method), path, query_of(route), signs[j]);
+            send_text(fd, text);
+            struct answer a = read_answer(fd, false);
+            CHECK((a.code == 403) == (route->method != LW__HTTP_GET));
+            CHECK(strcasestr(a.head, "\r\nAccess-Control-") == NULL);
+            answer_free(&a);
+            close(fd);
+        }
+    }
+    assert_lives(); /* drain was one of them */
     served_stop(&s);
 }

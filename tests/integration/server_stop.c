@@ -1,16 +1,13 @@
-/* Start, stop, restart, settings. */
+/* Start, stop, settings. */
 #include "served.h"
 #include "test.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 static struct served s;
@@ -154,67 +151,94 @@ TEST(a_drain_is_a_stop) {
     assert_int_equal(served_wait(&s), 0);
 }
 
-/* ---- a service manager --------------------------------------------------------------------- */
-
-static int listening = -1;
-
-static void open_listening(struct sockaddr_in *address) {
-    socklen_t size = sizeof *address;
-    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(listening >= 0);
-    CHECK(bind(listening, (struct sockaddr *)address, size) == 0 && listen(listening, 64) == 0);
-    CHECK(getsockname(listening, (struct sockaddr *)address, &size) == 0);
+/* Until the server has so many of these: "connections", "waiting_requests". */
+static void await_figure(const char *name, int count) {
+    char line[64];
+    snprintf(line, sizeof line, "\nlegwork_http_%s %d\n", name, count);
+    for (bool is_there = false; !is_there;) {
+        struct answer a = served_ask(&s, "GET /metrics", NULL);
+        is_there = a.body && strstr(a.body, line);
+        answer_free(&a);
+    }
 }
 
-static void hand_over(void) {
-    char pid[16];
-    snprintf(pid, sizeof pid, "%d", (int)getpid());
-    if (listening == 3)
-        listening = dup(3);
-    dup2(listening, 3);
-    setenv("LISTEN_FDS", "1", 1);
-    setenv("LISTEN_PID", pid, 1);
-}
-
-TEST(clients_wait_while_a_server_with_handed_over_sockets_restarts) {
-    struct sockaddr_in address;
-    open_listening(&address);
-    served_start_with(&s, NULL, hand_over);
-    assert_int_equal(s.port, ntohs(address.sin_port));
-    assert_int_equal(code_of("POST /v1/queues/q/tasks?kind=k", "x"), 201);
-    served_kill(&s);
-    int fd = served_connect(&s); /* nobody is there, and it is not refused */
-    send_request(fd, "GET /v1/tasks/1", NULL, 0);
-    served_start_with(&s, NULL, hand_over);
-    struct answer a = read_answer(fd, false);
-    assert_int_equal(a.code, 200);
+static long long claim_token(void) {
+    struct answer a = served_ask(&s, "POST /v1/queues/q/claim?lease=1h&worker=w", NULL);
+    long long token = number_in(a.body, "token");
+    CHECK(a.code == 200 && token > 0);
     answer_free(&a);
-    close(fd);
-    served_stop(&s);
-    close(listening);
+    return token;
 }
 
-static void tell_us(void) {
-    setenv("NOTIFY_SOCKET", "@legwork-test-notify", 1);
-}
-
-static void assert_told(int fd, const char *what) {
-    char text[256] = "";
-    CHECK(recv(fd, text, sizeof text - 1, 0) > 0);
-    assert_string_equal(text, what);
-}
-
-TEST_WITH(a_manager_is_told_when_it_is_ready_and_when_it_stops, .alone = true) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, "\0legwork-test-notify", 20);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    CHECK(bind(fd, (struct sockaddr *)&address, (socklen_t)(sizeof(sa_family_t) + 20)) == 0);
-    served_start_with(&s, NULL, tell_us);
-    assert_told(fd, "READY=1");
+/* Whatever clients are doing: a stop is not held up by them. A worker's lease goes on. */
+TEST(a_stop_waits_for_no_client) {
+    enum { SLOW_BODY, SLOW_HEAD, POLL, CLAIM, DEAF, CLIENTS };
+    int fds[CLIENTS];
+    char what[128];
+    size_t size = 8 << 20;
+    char *payload = calloc(1, size + 1);
+    memset(payload, 'x', size);
+    served_start(&s, (const char *const[]){"--stop-timeout", "1h", NULL});
+    assert_int_equal(code_of("POST /v1/queues/q/tasks?kind=k", payload), 201);
+    long long token = claim_token();
+    for (int i = 0; i < CLIENTS; i++)
+        fds[i] = served_connect(&s);
+    send_text(fds[SLOW_BODY], "POST /v1/queues/q/tasks?kind=k HTTP/1.1\r\nHost: localhost\r\n"
+                              "Content-Length: 10\r\n\r\nabc");
+    send_text(fds[SLOW_HEAD], "POST /v1/queues/q/tasks?ki");
+    send_request(fds[POLL], "GET /v1/tasks/1?wait=5m", NULL, 0);
+    send_request(fds[CLAIM], "POST /v1/queues/q/claim?wait=5m", NULL, 0);
+    send_request(fds[DEAF], "GET /v1/tasks/1", NULL, 0);
+    await_figure("waiting_requests", 2);
     kill(s.pid, SIGTERM);
-    assert_told(fd, "STOPPING=1");
+    struct answer a = read_answer(fds[CLAIM], false);
+    assert_int_equal(a.code, 503);
+    CHECK(a.is_last && strstr(a.head, "\r\nRetry-After: "));
+    answer_free(&a);
+    a = read_answer(fds[POLL], false);
+    CHECK(a.code == 200 && a.is_last && strstr(a.body, "\"state\":\"started\""));
+    answer_free(&a);
     assert_int_equal(served_wait(&s), 0);
+    a = read_answer(fds[SLOW_BODY], false); /* told, or not: it was not accepted */
+    CHECK(a.code == 0 || a.code == 503);
+    answer_free(&a);
+    served_start(&s, NULL);
+    assert_int_equal(code_of("GET /v1/tasks/2", NULL), 404);
+    snprintf(what, sizeof what, "POST /v1/tasks/1/finish?token=%lld", token);
+    assert_int_equal(code_of(what, NULL), 204);
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    free(payload);
+    served_stop(&s);
+}
+
+/* Answers that were sent are read, although the server has not read all that was sent to it. */
+TEST(a_stop_takes_no_answer_away) {
+    enum { ROUNDS = 200 };
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    for (int i = 0; i < ROUNDS; i++)
+        send_request(fd, "POST /v1/queues/q/tasks?kind=k", "x", 1);
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 201);
+    answer_free(&a);
+    kill(s.pid, SIGTERM);
+    int told = 1;
+    bool is_last = false;
+    while (!is_last) {
+        a = read_answer(fd, false);
+        CHECK(a.code == 201
+              || a.code == 503); /* there is always one that says that it is the last */
+        told += a.code == 201;
+        is_last = a.is_last;
+        answer_free(&a);
+    }
+    assert_int_equal(recv(fd, &(char){0}, 1, 0), 0);
     close(fd);
+    assert_int_equal(served_wait(&s), 0);
+    served_start(&s, NULL);
+    char what[64];
+    snprintf(what, sizeof what, "GET /v1/tasks/%d", told);
+    assert_int_equal(code_of(what, NULL), 200);
+    served_stop(&s);
 }

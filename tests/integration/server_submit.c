@@ -2,6 +2,8 @@
 #include "served.h"
 #include "test.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +187,76 @@ TEST(a_list_goes_page_by_page) {
     served_stop(&s);
 }
 
+/* ---- pages while tasks come and go --------------------------------------------------------- */
+
+enum { STAYING = 300 };
+
+static atomic_bool is_over;
+
+/* Tasks of another queue, before, between and behind those that stay, each in another state. */
+static void *come_and_go(void *arg) {
+    (void)arg;
+    for (int i = 0; !is_over; i++) {
+        char what[64];
+        struct answer a = served_ask(&s, "POST /v1/queues/go/tasks?kind=k", "x");
+        long long id = number_in(a.body, "id");
+        CHECK(a.code == 201);
+        answer_free(&a);
+        snprintf(what, sizeof what, "POST /v1/tasks/%lld/cancel", id);
+        a = served_ask(&s, what, NULL);
+        answer_free(&a);
+        snprintf(what, sizeof what, i % 3 ? "DELETE /v1/tasks/%lld" : "POST /v1/tasks/%lld/run",
+                 id);
+        a = served_ask(&s, what, NULL);
+        answer_free(&a);
+    }
+    return NULL;
+}
+
+/* Walks all pages up to an id; counts those that stay, each once, and all in order. */
+static int walk(const char *filter, int limit, long long last) {
+    long long after = 0, before = 0;
+    int count = 0;
+    while (after >= 0 && after < last) {
+        char what[128];
+        snprintf(what, sizeof what, "GET /v1/tasks?limit=%d&after=%lld%s", limit, after, filter);
+        struct answer a = served_ask(&s, what, NULL);
+        CHECK(a.code == 200);
+        for (const char *at = a.body; (at = strstr(at, "{\"id\":")) != NULL; at++) {
+            long long id = number_in(at, "id");
+            CHECK(id > before);
+            before = id;
+            count += strncmp(strstr(at, "\"queue\":\""), "\"queue\":\"stay\"", 14) == 0;
+        }
+        const char *end = strrchr(a.body, ']');
+        after = number_in(end, "after");
+        CHECK(after < 0 || after == before);
+        answer_free(&a);
+    }
+    return count;
+}
+
+TEST(pages_miss_nothing_while_tasks_come_and_go) {
+    pthread_t churn;
+    long long last = 0;
+    served_start(&s, NULL);
+    CHECK(pthread_create(&churn, NULL, come_and_go, NULL) == 0);
+    for (int i = 0; i < STAYING; i++) {
+        struct answer a = served_ask(&s, "POST /v1/queues/stay/tasks?kind=k", "x");
+        last = number_in(a.body, "id");
+        answer_free(&a);
+    }
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(walk("", 7 + 40 * i, last), STAYING);
+        assert_int_equal(walk("&queue=stay&state=enqueued", 1 + 50 * i, last), STAYING);
+    }
+    is_over = true;
+    CHECK(pthread_join(churn, NULL) == 0);
+    served_stop(&s);
+}
+
+/* ---- waiting for the end ------------------------------------------------------------------- */
+
 TEST(a_wait_ends_with_the_task) {
     served_start(&s, NULL);
     expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
@@ -277,10 +349,27 @@ TEST(figures_of_the_server_follow_those_of_the_engine) {
     served_stop(&s);
 }
 
+/* So that all figures have something to tell, under all names that there can be. */
+static void live_many_lives(void) {
+    static const char *const verbs[] = {"finish", "fail", "retry", "snooze", "extend", "progress"};
+    for (int i = 0; i < 6; i++) {
+        char what[128];
+        expect(201, "POST /v1/queues/a.b_c-d%2Fe:f/tasks?kind=K/1:2.3_4-5", "x");
+        const char *claimed = expect(200, "POST /v1/queues/a.b_c-d%2Fe:f/claim", NULL);
+        snprintf(what, sizeof what, "POST /v1/tasks/%lld/%s?token=%lld%s", number_in(claimed, "id"),
+                 verbs[i], number_in(claimed, "token"),
+                 strcmp(verbs[i], "snooze") == 0 ? "&after=1h" : "");
+        expect(204, what, NULL);
+    }
+    expect(404, "GET /nowhere", NULL);
+    expect(202, "POST /v1/tasks/5/cancel", NULL);
+    expect(204, "POST /v1/tasks/2/run", NULL);
+}
+
 /* 0: fine; 3: fine, but it misses help texts, because it takes OpenMetrics for its older kin. */
 TEST(promtool_reads_the_figures) {
     served_start(&s, NULL);
-    expect(201, "POST /v1/queues/q/tasks?kind=k", "x");
+    live_many_lives();
     const char *text = expect(200, "GET /metrics", NULL);
     FILE *promtool = popen("promtool check metrics >said 2>&1", "w");
     CHECK(promtool != NULL);

@@ -71,6 +71,41 @@ TEST(a_worker_claims_and_finishes) {
     served_stop(&s);
 }
 
+TEST(a_worker_says_who_it_is) {
+    served_start(&s, NULL);
+    submit("", "x");
+    submit("", "x");
+    submit("", "x");
+    long long token =
+        number_in(expect(200, "POST /v1/queues/q/claim?worker=mailer%207&lease=1h", NULL), "token");
+    const char *task = expect(200, "GET /v1/tasks/1", NULL);
+    assert_has(task, "\"worker\":\"mailer 7\",\"lease_until_ms\":");
+    assert_has(expect(200, "GET /v1/tasks?state=started", NULL), "\"worker\":\"mailer 7\"");
+    assert_has(expect(200, "GET /v1/tasks/1/explain", NULL), "mailer 7 has it since");
+    served_kill(&s); /* the lease is on the disk, and so is whose it is */
+    served_start(&s, NULL);
+    task = expect(200, "GET /v1/tasks/1", NULL);
+    assert_has(task, "\"worker\":\"mailer 7\"");
+    say(204, 1, "finish", token, "", NULL);
+    CHECK(!strstr(expect(200, "GET /v1/tasks/1", NULL), "\"worker\":"));
+    expect(200, "POST /v1/queues/q/claim", NULL);
+    assert_has(expect(200, "GET /v1/tasks/2", NULL), "\"worker\":\"an unnamed worker\"");
+    int fd = served_connect(&s); /* one that waits first */
+    send_request(fd, "POST /v1/queues/late/claim?wait=5m&worker=w", NULL, 0);
+    await_waiting(1);
+    expect(201, "POST /v1/queues/late/tasks?kind=k", "x");
+    struct answer a = read_answer(fd, false);
+    assert_has(a.body, "[{\"id\":4,");
+    answer_free(&a);
+    close(fd);
+    assert_has(expect(200, "GET /v1/tasks/4", NULL), "\"worker\":\"w\"");
+    assert_has(expect(400, "POST /v1/queues/q/claim?worker=", NULL), "holder");
+    expect(400, "POST /v1/queues/q/claim?worker=a%0ab", NULL);
+    expect(400, "POST /v1/queues/nobody/claim?wait=5m&worker=a%0ab", NULL);
+    assert_state(3, "enqueued");
+    served_stop(&s);
+}
+
 TEST(a_claim_takes_up_to_n_in_order) {
     served_start(&s, NULL);
     submit("&priority=5", "low");
@@ -179,20 +214,57 @@ TEST(a_lease_survives_kill_9) {
     served_stop(&s);
 }
 
-TEST(a_trace_goes_along_to_the_worker) {
-    served_start(&s, NULL);
+#define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+static void submit_traced(const char *what, const char *trace, const char *body) {
+    char text[512];
     int fd = served_connect(&s);
-    send_text(fd, "POST /v1/queues/q/tasks?kind=k HTTP/1.1\r\nHost: localhost\r\n"
-                  "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
-                  "Content-Length: 1\r\n\r\nx");
+    snprintf(
+        text, sizeof text,
+        "POST %s HTTP/1.1\r\nHost: localhost\r\nTraceparent: %s\r\nContent-Length: %zu\r\n\r\n%s",
+        what, trace, strlen(body), body);
+    send_text(fd, text);
     struct answer a = read_answer(fd, false);
     assert_int_equal(a.code, 201);
     answer_free(&a);
     close(fd);
+}
+
+TEST(a_trace_goes_along_to_the_worker) {
+    served_start(&s, NULL);
+    submit_traced("/v1/queues/q/tasks?kind=k", TRACE, "x");
+    submit_traced("/v1/tasks", TRACE, "{\"kind\":\"k\",\"queue\":\"q\"}");
+    submit_traced("/v1/tasks", TRACE,
+                  "[{\"kind\":\"k\",\"queue\":\"q\"},{\"kind\":\"k\",\"queue\":\"q\"}]");
     served_kill(&s);
     served_start(&s, NULL);
-    assert_has(expect(200, "POST /v1/queues/q/claim", NULL),
-               "\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"");
+    for (int i = 1; i <= 4; i++) {
+        const char *claimed = expect(200, "POST /v1/queues/q/claim", NULL);
+        assert_int_equal(number_in(claimed, "id"), i);
+        assert_has(claimed, "\"traceparent\":\"" TRACE "\"");
+        if (i == 1) /* and again with the next attempt */
+            say(204, 1, "retry", number_in(claimed, "token"), "&after=1h", NULL);
+    }
+    expect(204, "POST /v1/tasks/1/run", NULL);
+    assert_has(expect(200, "POST /v1/queues/q/claim", NULL), "\"traceparent\":\"" TRACE "\"");
+    served_stop(&s);
+}
+
+TEST(a_trace_that_is_none_is_passed_over) {
+    static const char *const wrong[] = {
+        "",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+        "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    };
+    served_start(&s, NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        submit_traced("/v1/queues/q/tasks?kind=k", wrong[i], "x");
+        CHECK(!strstr(expect(200, "POST /v1/queues/q/claim", NULL), "traceparent"));
+    }
     served_stop(&s);
 }
 
@@ -305,6 +377,39 @@ TEST(a_worker_that_only_shuts_down_its_side_counts_as_gone) {
     served_stop(&s);
 }
 
+/* Nobody can tell it from one that has gone. What it is told holds: it has the task and can finish
+ * it, or it is told that it gets none, and the next one has it. */
+static bool claim_and_shut_down(int fd, long long id) {
+    send_request(fd, "POST /v1/queues/q/claim?lease=1h", NULL, 0);
+    shutdown(fd, SHUT_WR);
+    struct answer a = read_answer(fd, false);
+    bool has_it = a.code == 200;
+    long long token = number_in(a.body, "token");
+    if (!has_it) {
+        assert_int_equal(a.code, 400);
+        assert_has(a.body, "keep it open");
+        const char *claimed = expect(200, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL);
+        assert_int_equal(number_in(claimed, "id"), id);
+        assert_int_equal(number_in(claimed, "attempt"), 1);
+        token = number_in(claimed, "token");
+    }
+    answer_free(&a);
+    close(fd);
+    say(204, id, "finish", token, "", NULL);
+    return has_it;
+}
+
+TEST(a_worker_that_sends_no_more_is_not_told_of_tasks_that_it_has_not) {
+    int refused = 0;
+    served_start(&s, (const char *const[]){"--socket", "socket", NULL});
+    for (int i = 1; i <= 50; i++) {
+        submit("", "x");
+        refused += !claim_and_shut_down(i % 2 ? served_connect(&s) : connect_unix("socket"), i);
+    }
+    CHECK(refused > 0);
+    served_stop(&s);
+}
+
 /* Behind a full input buffer the end of a connection is seen, too. */
 TEST(a_worker_that_goes_behind_many_requests_is_seen_to_go) {
     served_start(&s, NULL);
@@ -329,10 +434,10 @@ static void *submit_one(void *arg) {
 }
 
 TEST_WITH(a_worker_that_goes_in_the_very_moment_costs_no_task, .seconds = 120) {
-    served_start(&s, NULL);
+    served_start(&s, (const char *const[]){"--socket", "socket", NULL});
     for (long i = 0; i < test_scale(200, 2000); i++) {
         pthread_t submitter;
-        int fd = served_connect(&s);
+        int fd = i % 5 ? served_connect(&s) : connect_unix("socket");
         send_request(fd, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL, 0);
         if (i % 2)
             await_waiting(1);

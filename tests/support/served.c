@@ -78,19 +78,31 @@ static void run_command(int out, const char *const *arguments) {
     _exit(127);
 }
 
-void served_spawn_on(struct served *c, const char *const *arguments, int out) {
+static void spawn(struct served *c, const char *const *arguments, int out, void (*prepare)(void)) {
     c->pid = fork();
     CHECK(c->pid >= 0);
-    if (c->pid == 0)
-        run_command(out, arguments);
+    if (c->pid != 0)
+        return;
+    if (prepare)
+        prepare();
+    run_command(out, arguments);
+}
+
+void served_spawn_on(struct served *c, const char *const *arguments, int out) {
+    spawn(c, arguments, out, NULL);
+}
+
+static void spawn_on_pipe(struct served *c, const char *const *arguments, int *out,
+                          void (*prepare)(void)) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    spawn(c, arguments, ends[1], prepare);
+    close(ends[1]);
+    *out = ends[0];
 }
 
 void served_spawn(struct served *c, const char *const *arguments, int *out) {
-    int ends[2];
-    CHECK(pipe(ends) == 0);
-    served_spawn_on(c, arguments, ends[1]);
-    close(ends[1]);
-    *out = ends[0];
+    spawn_on_pipe(c, arguments, out, NULL);
 }
 
 int served_wait_said(struct served *c, int out, char *said, size_t room) {
@@ -103,9 +115,13 @@ int served_wait_said(struct served *c, int out, char *said, size_t room) {
 }
 
 int served_run(const char *const *arguments, char *said, size_t room) {
+    return served_run_with(arguments, said, room, NULL);
+}
+
+int served_run_with(const char *const *arguments, char *said, size_t room, void (*prepare)(void)) {
     struct served c = {0};
     int out;
-    served_spawn(&c, arguments, &out);
+    spawn_on_pipe(&c, arguments, &out, prepare);
     return served_wait_said(&c, out, said, room);
 }
 

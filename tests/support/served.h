@@ -38,6 +38,7 @@ void served_start_with(struct served *s, const char *const *flags, void (*prepar
 /* Runs `legwork` with these arguments to its end; returns its exit code, and in `said` (of `room`
  * bytes) what it printed on both outputs. */
 int served_run(const char *const *arguments, char *said, size_t room);
+int served_run_with(const char *const *arguments, char *said, size_t room, void (*prepare)(void));
 
 /* The same, and does not wait: c->pid is its process, `*out` what it prints, or `out` what it
  * prints on. served_wait_said reads to the end of that, and waits. */

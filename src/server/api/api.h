@@ -36,6 +36,7 @@
 #include <stddef.h>
 
 #define LW__PIPELINE_MAX 64       /* requests of one connection that are under way */
+#define LW__TURNED_AWAY_MAX 256   /* connections beyond the limit, that are told so */
 #define LW__ANSWER_MAX (64 << 20) /* bytes of an answer */
 #define LW__ANSWER_HIGH 65536     /* bytes not taken: no further request is begun */
 #define LW__TRACEPARENT_SIZE 55   /* of version 00 */
@@ -285,7 +286,8 @@ struct lw__server {
     struct lw__conn_limits conn_limits;
     struct lw__http_limits http_limits;
     struct lw__peer *peers;
-    uint64_t under_way; /* exchanges that a thread or the engine will come back with */
+    uint64_t turned_away; /* of these: too many, and told so */
+    uint64_t under_way;   /* exchanges that a thread or the engine will come back with */
     uint64_t parked;
     uint64_t body_bytes;
     struct lw__http_request request; /* the one that is being read */

@@ -92,12 +92,18 @@ static int chunk_of(const struct claim *claim, size_t largest, size_t body_size)
     return (int)(chunk < CHUNK_MAX ? chunk : CHUNK_MAX);
 }
 
+/* As the worker calls itself: who has a task is shown with it. */
+static const char *worker_of(const struct lw__exchange *x) {
+    const char *name = lw__exchange_query(x, "worker");
+    return name ? name : "an unnamed worker";
+}
+
 static int claim_chunk(struct lw__exchange *x, const struct claim *claim, int chunk,
                        lw_snapshot *tasks) {
     return lw_lease_claim(x->server->engine,
-                          LW_CLAIM_OPTIONS(.holder = "http", .queues = &x->part, .queue_count = 1,
-                                           .max = chunk, .lease_ms = claim->lease_ms,
-                                           .flags = LW_NO_WAIT),
+                          LW_CLAIM_OPTIONS(.holder = worker_of(x), .queues = &x->part,
+                                           .queue_count = 1, .max = chunk,
+                                           .lease_ms = claim->lease_ms, .flags = LW_NO_WAIT),
                           tasks, &x->err);
 }
 
@@ -128,14 +134,18 @@ static int claim_all(struct lw__exchange *x, struct claim *claim) {
 
 /* ---- answering ----------------------------------------------------------------------------- */
 
+/* Nobody can tell one that only does not send any more from one that has gone. */
+static const char half_open[] = "a worker that has shut down its side of the connection gets no "
+                                "tasks: keep it open until the answer is there";
+
 static void answer_claimed(struct lw__exchange *x) {
     if (x->status < 0) {
         return_all(x->server, x->state);
         lw__reply_status(x, x->status, NULL);
     }
-    if (x->peer && !lw__exchange_is_alive(x)) {
+    if (x->status >= 0 && x->peer && !lw__exchange_is_alive(x)) {
         return_all(x->server, x->state); /* its end is known, and just not told yet */
-        x->lost = NULL;
+        lw__reply_error(x, 400, "%s", half_open);
     }
     lw__exchange_reply(x);
 }

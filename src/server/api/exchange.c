@@ -85,18 +85,31 @@ static int read_query(struct lw__exchange *x, const struct lw__http_request *req
                                 &x->query, err);
 }
 
-/* W3C trace context, version 00; anything else is passed over, as its rules want. */
-static void read_traceparent(struct lw__exchange *x, const struct lw__http_request *request) {
-    struct lw__slice value;
-    if (!lw__http_find(request, "traceparent", &value) || value.size != LW__TRACEPARENT_SIZE)
-        return;
+static bool has_only(const char *text, size_t size, char c) {
+    while (size > 0 && text[size - 1] == c)
+        size--;
+    return size == 0;
+}
+
+/* W3C trace context: a version that is none, and ids of zeros, are not to be used. */
+static bool is_traceparent(struct lw__slice value) {
+    if (value.size != LW__TRACEPARENT_SIZE)
+        return false;
     for (size_t i = 0; i < value.size; i++) {
         bool is_dash = i == 2 || i == 35 || i == 52;
         char c = value.data[i];
         if (is_dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            return;
+            return false;
     }
-    memcpy(x->traceparent, value.data, value.size);
+    return !has_only(value.data, 2, 'f') && !has_only(value.data + 3, 32, '0')
+           && !has_only(value.data + 36, 16, '0');
+}
+
+/* One that is wrong is passed over, as the rules want. */
+static void read_traceparent(struct lw__exchange *x, const struct lw__http_request *request) {
+    struct lw__slice value;
+    if (lw__http_find(request, "traceparent", &value) && is_traceparent(value))
+        memcpy(x->traceparent, value.data, value.size);
 }
 
 static void refuse_early(struct lw__exchange *x, const struct lw__http_request *request, int code,

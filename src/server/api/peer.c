@@ -27,6 +27,7 @@ struct lw__peer {
     bool must_invite;              /* it waits for 100 Continue */
     bool is_deaf;                  /* no request is read any more */
     bool is_last;                  /* the last answer was sent */
+    bool is_turned_away;           /* it is one too many */
     struct lw__exchange *handed;   /* answered with tasks, which may have been lost */
     enum phase phase;
     size_t body_moved; /* bytes since the deadline was set */
@@ -81,6 +82,7 @@ static void on_closed(struct lw__conn *conn, int code) {
     }
     if (peer->incoming)
         lw__exchange_free(peer->incoming);
+    peer->server->turned_away -= peer->is_turned_away;
     *peer->link = peer->next;
     if (peer->next)
         peer->next->link = peer->link;
@@ -414,31 +416,15 @@ static const struct lw__conn_ops ops = {
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
-/* One too many: it is told so, if it can be told without waiting. */
-static void turn_away(int fd) {
-    static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-                               "Connection: close\r\nContent-Length: 0\r\n\r\n";
-    send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    shutdown(fd, SHUT_WR);
-    close(fd);
-}
-
-void lw__peer_accept(void *user, int fd, const struct lw__listener *listener) {
-    struct lw__server *server = user;
-    if (server->loop.conn_count >= (uint64_t)server->config->connections_max) {
-        turn_away(fd);
-        return;
-    }
+static struct lw__peer *open_peer(struct lw__server *server, int fd) {
     struct lw__peer *peer = lw__server_alloc(sizeof *peer);
-    (void)listener;
     if (peer)
         peer->conn = lw__conn_open(&server->loop, fd, &ops, &server->conn_limits, peer);
     if (!peer || !peer->conn) {
         lw__server_free(peer);
         close(fd);
-        return;
+        return NULL;
     }
-    server->accepted_total++;
     peer->server = server;
     peer->last = &peer->first;
     lw__http_init(&peer->parser, &server->http_limits);
@@ -447,11 +433,44 @@ void lw__peer_accept(void *user, int fd, const struct lw__listener *listener) {
     if (peer->next)
         peer->next->link = &peer->next;
     server->peers = peer;
-    set_deadline(peer);
+    return peer;
 }
 
+/* One too many is told so, and its request is not read. If it were closed at once, the request that
+ * it has sent would make the system throw the answer away; so it stays until it has read it, as
+ * long as there are few of these. */
+static void turn_away(struct lw__peer *peer) {
+    static const struct lw__http_refusal full = {
+        503, "there are as many connections as there may be: come back later"};
+    peer->is_turned_away = true;
+    if (++peer->server->turned_away > LW__TURNED_AWAY_MAX) {
+        lw__conn_close(peer->conn, 0);
+        return;
+    }
+    peer->incoming = lw__exchange_open_refused(peer->server, &full);
+    peer->has_body = true;
+    if (peer->incoming)
+        advance(peer);
+    else
+        lw__conn_close(peer->conn, ENOMEM);
+}
+
+void lw__peer_accept(void *user, int fd, const struct lw__listener *listener) {
+    struct lw__server *server = user;
+    struct lw__peer *peer = open_peer(server, fd);
+    (void)listener;
+    if (!peer)
+        return;
+    server->accepted_total++;
+    if (server->loop.conn_count - server->turned_away > (uint64_t)server->config->connections_max)
+        turn_away(peer);
+    else
+        set_deadline(peer);
+}
+
+/* One that got its last answer ends by itself, when it has read it. */
 static bool is_idle(const struct lw__peer *peer) {
-    return !peer->first && !peer->incoming && lw__conn_pending(peer->conn) == 0;
+    return !peer->first && !peer->incoming && !peer->is_last && lw__conn_pending(peer->conn) == 0;
 }
 
 void lw__peer_close_idle(struct lw__server *server) {

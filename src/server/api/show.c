@@ -108,6 +108,10 @@ static void put_head(struct lw__json_writer *json, const lw_snapshot *task) {
     put_time(json, "started_ms", task->started_ms);
     put_time(json, "ended_ms", task->ended_ms);
     put_time(json, "due_ms", task->state == LW_SCHEDULED ? task->due_ms : 0);
+    if (task->holder) {
+        put_text(json, "worker", task->holder);
+        put_time(json, "lease_until_ms", task->lease_until_ms);
+    }
     put_flag(json, "is_stuck", task->is_stuck);
     put_flag(json, "is_cancelling", task->is_cancelling);
     put_progress(json, &task->progress);

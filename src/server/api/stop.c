@@ -113,8 +113,11 @@ static void on_stop_signal(evutil_socket_t number, short what, void *arg) {
 static void on_reload_signal(evutil_socket_t number, short what, void *arg) {
     struct lw__server *server = arg;
     (void)number, (void)what;
-    if (server->on_reload)
-        server->on_reload(server->user);
+    if (!server->on_reload || server->phase != LW__SERVING)
+        return;
+    lw__manager_tell_reloading();
+    server->on_reload(server->user);
+    lw__manager_tell("READY=1");
 }
 
 /* When the loop is over it is ignored again: one more signal does not kill us while we close. */

@@ -5,7 +5,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -329,9 +331,17 @@ static void write_out(struct lw__conn *conn) {
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+/* Bytes that were sent, and that the peer's system has not acknowledged. */
+static bool has_unacknowledged(const struct lw__conn *conn) {
+    int size = 0;
+    return ioctl(conn->fd, SIOCOUTQ, &size) == 0 && size > 0;
+}
+
+/* A peer whose end is here, but not its acknowledgement of what was sent before we saw it, has gone
+ * without it; that its system says so by a reset may take a moment longer. */
 static void linger(struct lw__conn *conn) {
     if (conn->has_ended || shutdown(conn->fd, SHUT_WR) < 0) {
-        lw__conn_close(conn, 0);
+        lw__conn_close(conn, conn->has_ended && has_unacknowledged(conn) ? EPIPE : 0);
         return;
     }
     conn->is_lingering = true;

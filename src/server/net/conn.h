@@ -16,8 +16,8 @@
  *
  * The end. on_end: the peer sends no more, but may still read (it has shut down its side, or it is
  * gone: nobody can tell until something is written). on_hangup: the same, while there is still
- * something to be read. on_closed is the last call, exactly once, whoever closed it. Threads: the
- * loop's. */
+ * something to be read. on_closed is the last call, exactly once, whoever closed it; its code is 0
+ * only if the peer has not ended before it had what was sent. Threads: the loop's. */
 #ifndef LW_SERVER_NET_CONN_H
 #define LW_SERVER_NET_CONN_H
 

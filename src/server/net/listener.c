@@ -94,7 +94,10 @@ static void write_text(struct lw__listener *listener) {
     socklen_t size = sizeof address;
     getsockname(listener->fd, &address.any, &size);
     listener->is_unix = address.any.sa_family == AF_UNIX;
-    if (listener->is_unix)
+    if (listener->is_unix && size > sizeof(sa_family_t) && !address.un.sun_path[0])
+        snprintf(listener->text, sizeof listener->text, "unix:@%.*s",
+                 (int)(size - sizeof(sa_family_t) - 1), address.un.sun_path + 1);
+    else if (listener->is_unix)
         snprintf(listener->text, sizeof listener->text, "unix:%s", address.un.sun_path);
     else if (address.any.sa_family == AF_INET6)
         snprintf(listener->text, sizeof listener->text, "http://[::1]:%u",

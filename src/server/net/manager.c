@@ -1,8 +1,10 @@
 /* The service manager. */
 #include "server/net/manager.h"
 
+#include <event2/util.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -39,4 +41,18 @@ void lw__manager_tell(const char *state) {
         return;
     sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, size);
     close(fd);
+}
+
+/* With the time: the manager passes over what is older than its signal, so a coarse clock will not
+ * do. */
+void lw__manager_tell_reloading(void) {
+    struct evutil_monotonic_timer *clock = evutil_monotonic_timer_new();
+    struct timeval now = {0};
+    char state[64];
+    if (clock && evutil_configure_monotonic_time(clock, EV_MONOT_PRECISE) == 0)
+        evutil_gettime_monotonic(clock, &now);
+    evutil_monotonic_timer_free(clock);
+    snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%lld",
+             (long long)now.tv_sec * 1000000 + now.tv_usec);
+    lw__manager_tell(state);
 }

@@ -12,4 +12,7 @@ int lw__manager_take_fds(void);
 /* Tells the manager, if there is one: "READY=1". */
 void lw__manager_tell(const char *state);
 
+/* That the settings are being read again: READY=1 has to follow. */
+void lw__manager_tell_reloading(void);
+
 #endif
