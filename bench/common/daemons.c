@@ -23,7 +23,7 @@
 #define PAYLOAD_SIZE 100
 
 static bool is_beanstalkd(void) {
-    const char *name = getenv("LEGWORK_BENCH_SERVER");
+    const char *name = getenv("BENCH_SERVER");
     return name && strcmp(name, "beanstalkd") == 0;
 }
 
@@ -97,7 +97,7 @@ static void become_beanstalkd(int port, bool is_durable, const char *folder) {
 
 static void become_legwork(int out, bool is_durable, const char *folder) {
     char store[256];
-    const char *command = getenv("LEGWORK_BENCH_COMMAND");
+    const char *command = getenv("BENCH_LEGWORK");
     snprintf(store, sizeof store, "sqlite:%s/tasks.db", folder);
     dup2(out, STDOUT_FILENO);
     execlp(command ? command : "legwork", "legwork", "serve", "--listen", "127.0.0.1:0", "--store",

@@ -17,8 +17,8 @@ typedef struct bench_daemon {
     const struct lw__load_protocol *protocol;
 } bench_daemon;
 
-/* Which one, is for the environment to say: LEGWORK_BENCH_SERVER=beanstalkd, or else Legwork, whose
- * command is LEGWORK_BENCH_COMMAND. Returns when it listens. `folder` must not be there yet. */
+/* Which one, is for the environment to say: BENCH_SERVER=beanstalkd, or else Legwork, whose
+ * command is BENCH_LEGWORK. Returns when it listens. `folder` must not be there yet. */
 bench_daemon bench_daemon_start(bool is_durable, const char *folder);
 void bench_daemon_stop(bench_daemon *daemon);
 

@@ -164,9 +164,9 @@ SQLITE_SYSTEMS = [
 
 SERVER_SYSTEMS = [
     System("legwork", build_server, program("load"),
-           env={"LEGWORK_BENCH_COMMAND": os.path.join(OUT, "server", "legwork")}, is_peer=False),
+           env={"BENCH_LEGWORK": os.path.join(OUT, "server", "legwork")}, is_peer=False),
     System("beanstalkd", build_server_peer, program("load"), ("H1", "H2", "H4", "H5"),
-           {"LEGWORK_BENCH_SERVER": "beanstalkd"}),
+           {"BENCH_SERVER": "beanstalkd"}),
 ]
 
 FLOW_SYSTEMS = [

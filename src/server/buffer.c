@@ -47,7 +47,7 @@ static int grow(struct lw__buffer *buffer, size_t wanted) {
     return LW_OK;
 }
 
-char *lw__buffer_take(struct lw__buffer *buffer, size_t size) {
+char *lw__buffer_take_more(struct lw__buffer *buffer, size_t size) {
     if (buffer->status < 0)
         return NULL;
     if (size > buffer->limit - buffer->size) {
@@ -75,7 +75,10 @@ int lw__buffer_put_text(struct lw__buffer *buffer, const char *text) {
 }
 
 int lw__buffer_put_byte(struct lw__buffer *buffer, char byte) {
-    return lw__buffer_put(buffer, (struct lw__slice){&byte, 1});
+    char *taken = lw__buffer_take(buffer, 1);
+    if (taken)
+        *taken = byte;
+    return buffer->status;
 }
 
 int lw__buffer_put_uint(struct lw__buffer *buffer, uint64_t number) {

@@ -35,7 +35,14 @@ int lw__buffer_put_uint(struct lw__buffer *buffer, uint64_t number); /* in decim
 LW_PRINTF(2, 3) int lw__buffer_print(struct lw__buffer *buffer, const char *format, ...);
 
 /* Room for so many bytes in one piece, which the caller fills at once; NULL if there is none. */
-char *lw__buffer_take(struct lw__buffer *buffer, size_t size);
+char *lw__buffer_take_more(struct lw__buffer *buffer, size_t size);
+static inline char *lw__buffer_take(struct lw__buffer *buffer, size_t size) {
+    if (buffer->status < 0 || size > buffer->capacity - buffer->size || !buffer->data)
+        return lw__buffer_take_more(buffer, size);
+    char *taken = buffer->data + buffer->size;
+    buffer->size += size;
+    return taken;
+}
 
 /* Back to an earlier size, and well again whatever had happened since. */
 void lw__buffer_cut(struct lw__buffer *buffer, size_t size);

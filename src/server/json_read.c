@@ -148,7 +148,10 @@ static bool read_wide(struct reader *reader) {
 
 static bool read_string(struct reader *reader) {
     const char *quote = reader->at++;
-    while (reader->at < reader->end && *reader->at != '"') {
+    for (;;) {
+        reader->at = lw__json_skip_plain(reader->at, reader->end);
+        if (reader->at == reader->end || *reader->at == '"')
+            break;
         unsigned char byte = (unsigned char)*reader->at;
         if (byte < 0x20)
             return refuse(reader, reader->at, "the control byte 0x%02x is in a string, escape it",
@@ -156,8 +159,6 @@ static bool read_string(struct reader *reader) {
         if (byte == '\\') {
             if (!read_escape(reader))
                 return false;
-        } else if (byte < 0x80) {
-            reader->at++;
         } else if (!read_wide(reader)) {
             return false;
         }

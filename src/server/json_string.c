@@ -68,6 +68,8 @@ uint32_t lw__json_hash(struct lw__slice raw) {
     struct lw__json_letters letters = lw__json_letters_of(raw);
     uint32_t hash = 2166136261u; /* FNV-1a: keys are short, and equal hashes are compared */
     char bytes[4];
+    for (; letters.at < letters.end && *letters.at != '\\'; letters.at++)
+        hash = (hash ^ (unsigned char)*letters.at) * 16777619u;
     for (size_t size; (size = lw__json_letters_next(&letters, bytes)) > 0;)
         for (size_t i = 0; i < size; i++)
             hash = (hash ^ (unsigned char)bytes[i]) * 16777619u;
@@ -107,6 +109,9 @@ int lw__json_compare(struct lw__slice a, struct lw__slice b) {
 
 bool lw__json_is(struct lw__json string, const char *text) {
     struct meaning meaning = {.letters = lw__json_letters_of(string.raw)};
+    struct lw__slice plain;
+    if (lw__json_plain(string, &plain))
+        return lw__slice_is(plain, text);
     if (!meaning.letters.at)
         return false;
     for (;; text++) {
@@ -130,8 +135,14 @@ int lw__json_unescape(struct lw__json string, char *into, size_t room, size_t *s
     struct lw__json_letters letters = lw__json_letters_of(string.raw);
     size_t at = 0, length;
     char bytes[4];
+    struct lw__slice plain;
     if (!letters.at)
         return LW_EINVAL;
+    if (lw__json_plain(string, &plain) && plain.size < room) {
+        memcpy(into, plain.data, plain.size);
+        letters.at = letters.end;
+        at = plain.size;
+    }
     while ((length = lw__json_letters_next(&letters, bytes)) > 0) {
         if (length >= room - at || room == 0)
             return LW_EFULL;

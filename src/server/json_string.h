@@ -5,6 +5,28 @@
 #include "server/slice.h"
 
 #include <stdint.h>
+#include <string.h>
+
+/* The first byte that does not stand for itself in a string: a quote, a backslash, a control byte
+ * or what is beyond ASCII; or the end. Eight bytes at a time: of each word one bit a byte is left
+ * for those that are one of these, and above the first of them perhaps for others. */
+static inline const char *lw__json_skip_plain(const char *at, const char *end) {
+    const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    for (uint64_t word; end - at >= 8; at += 8) {
+        memcpy(&word, at, sizeof word);
+        uint64_t quotes = word ^ ones * '"', slashes = word ^ ones * '\\';
+        uint64_t found = (word | (word - ones * 0x20) | ((quotes - ones) & ~quotes)
+                          | ((slashes - ones) & ~slashes))
+                         & tops;
+        if (found)
+            return at + __builtin_ctzll(found) / 8;
+    }
+#endif
+    while (at < end && (unsigned char)*at >= 0x20 && !(*at & 0x80) && *at != '"' && *at != '\\')
+        at++;
+    return at;
+}
 
 /* Reads the meaning of a string that was checked, a few bytes a step. */
 struct lw__json_letters {

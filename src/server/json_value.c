@@ -31,7 +31,7 @@ const char *lw__json_type_name(enum lw__json_type type) {
 
 /* From here to the end of the string whose quote this is. */
 static const char *skip_string(const char *at, const char *end) {
-    for (at++; at < end; at++) {
+    for (at++; (at = lw__json_skip_plain(at, end)) < end; at++) {
         if (*at == '"')
             return at + 1;
         if (*at == '\\' && ++at == end)

@@ -1,6 +1,7 @@
 /* Writing JSON. */
 #include "server/base64.h"
 #include "server/json.h"
+#include "server/json_string.h"
 #include "server/utf8.h"
 
 #include <assert.h>
@@ -68,21 +69,34 @@ static void put_escape(struct lw__buffer *out, unsigned char byte) {
 
 /* The first byte that cannot go as it is, or the end. */
 static const char *find_special(const char *at, const char *end) {
-    while (at < end) {
-        unsigned char byte = (unsigned char)*at;
-        size_t length = byte < 0x80 ? 1 : lw__utf8_measure(at, end);
-        if (byte < 0x20 || byte == '"' || byte == '\\' || length == 0)
+    while ((at = lw__json_skip_plain(at, end)) < end) {
+        size_t length = *at & 0x80 ? lw__utf8_measure(at, end) : 0;
+        if (length == 0)
             break;
         at += length;
     }
     return at;
 }
 
+/* As it is, in one piece: of most strings nothing is special. */
+static void put_plain(struct lw__buffer *out, struct lw__slice text) {
+    char *taken = lw__buffer_take(out, text.size + 2);
+    if (!taken)
+        return;
+    taken[0] = taken[text.size + 1] = '"';
+    if (text.size > 0)
+        memcpy(taken + 1, text.data, text.size);
+}
+
 static void put_quoted(struct lw__buffer *out, struct lw__slice text) {
     const char *at = text.data, *end = lw__slice_end(text);
+    const char *stop = find_special(at, end);
+    if (stop == end) {
+        put_plain(out, text);
+        return;
+    }
     lw__buffer_put_byte(out, '"');
-    while (at < end) {
-        const char *stop = find_special(at, end);
+    for (; at < end; stop = find_special(at, end)) {
         lw__buffer_put(out, lw__slice_between(at, stop));
         if (stop < end && (unsigned char)*stop >= 0x80)
             lw__buffer_put_text(out, "\xef\xbf\xbd");

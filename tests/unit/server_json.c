@@ -4,6 +4,7 @@
 
 #include "server/base64.h"
 #include "server/json.h"
+#include "server/json_string.h"
 
 #include <legwork/testing.h>
 #include <locale.h>
@@ -514,4 +515,27 @@ TEST(a_buffer_grows_up_to_its_limit_and_gives_everything_back) {
     assert_int_equal(out.size, 256);
     lw__buffer_clear(&out);
     lw_test_memory_close(test_memory);
+}
+
+/* ---- eight bytes at a time ------------------------------------------------------------------ */
+
+static bool is_plain(char c) {
+    return (unsigned char)c >= 0x20 && (unsigned char)c < 0x80 && c != '"' && c != '\\';
+}
+
+/* Every byte at every place of a word, alone and before another that is not plain. */
+TEST(what_stands_for_itself_is_skipped_and_nothing_else) {
+    static const char others[] = {'x', '"', '\\', '\x1f', '\x80', '\0'};
+    for (int byte = 0; byte < 256; byte++)
+        for (size_t place = 0; place < 20; place++)
+            for (size_t i = 0; i < sizeof others; i++) {
+                char text[20];
+                memset(text, '!' + (int)(place % 90), sizeof text);
+                memset(text + place, others[i], sizeof text - place);
+                text[place] = (char)byte;
+                size_t wanted = 0;
+                while (wanted < sizeof text && is_plain(text[wanted]))
+                    wanted++;
+                assert_ptr_equal(lw__json_skip_plain(text, text + sizeof text), text + wanted);
+            }
 }

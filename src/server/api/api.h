@@ -242,6 +242,11 @@ void lw__show_base64(struct lw__json_writer *json, const char *name, lw_bytes by
 /* Reads the body as a document; LW_EINVAL with a sentence. */
 int lw__document_read(struct lw__exchange *x, struct lw__json *value, lw_error *err);
 
+/* The parts of an array, up to `max` of them, as keepsakes of x; *count is how many it has, and 0
+ * of what is no array. NULL: no memory. */
+struct lw__json *lw__array_read(struct lw__exchange *x, struct lw__json array, size_t max,
+                                size_t *count);
+
 /* Reads a task; its strings are keepsakes of x. Returns LW_OK, LW_EINVAL, LW_ENOMEM. */
 int lw__envelope_read(struct lw__exchange *x, struct lw__json value, lw_task *task, lw_error *err);
 

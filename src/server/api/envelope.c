@@ -15,15 +15,17 @@
 #include <assert.h>
 #include <stdio.h>
 
+#define KEY_SIZE_MIN 4 /* bytes of a member of which another one begins: "":{ */
+
 int lw__word_read(const char *what, const char *text, const char *const *words, int *index,
                   lw_error *err) {
     struct lw__nearest nearest;
-    lw__nearest_init(&nearest, lw__slice_of(text));
-    for (*index = 0; words[*index]; ++*index) {
+    for (*index = 0; words[*index]; ++*index)
         if (strcmp(words[*index], text) == 0)
             return LW_OK;
-        lw__nearest_offer(&nearest, words[*index]);
-    }
+    lw__nearest_init(&nearest, lw__slice_of(text));
+    for (size_t i = 0; words[i]; i++)
+        lw__nearest_offer(&nearest, words[i]);
     return lw__refuse(err, LW_EINVAL, "%s is %s, which is not known: did you mean %s?", what,
                       lw__slice_show(lw__slice_of(text)).text,
                       nearest.name ? nearest.name : words[0]);
@@ -34,9 +36,10 @@ int lw__word_read(const char *what, const char *text, const char *const *words, 
 int lw__document_read(struct lw__exchange *x, struct lw__json *value, lw_error *err) {
     const struct lw__serve_config *config = x->server->config;
     struct lw__json_error why;
-    size_t keys_max = (size_t)config->json_keys_max;
-    keys_max = keys_max < x->body.size ? keys_max : x->body.size; /* a key has bytes */
-    struct lw__json_key *keys = lw__server_alloc((keys_max + 1) * sizeof *keys);
+    size_t keys_max = (size_t)config->json_keys_max, most = x->body.size / KEY_SIZE_MIN + 1;
+    keys_max = keys_max < most ? keys_max : most;
+    struct lw__json_key *keys = /* without zeros, which nobody reads */
+        lw__server_memory.resize(NULL, NULL, 0, keys_max * sizeof *keys);
     if (!keys)
         return lw__refuse(err, LW_ENOMEM, "out of memory");
     const struct lw__json_limits limits = {
@@ -44,6 +47,21 @@ int lw__document_read(struct lw__exchange *x, struct lw__json *value, lw_error *
     int rc = lw__json_read(lw__buffer_slice(&x->body), &limits, value, &why);
     lw__server_free(keys);
     return rc < 0 ? lw__refuse(err, rc, "the body is no JSON: %s", why.sentence) : LW_OK;
+}
+
+struct lw__json *lw__array_read(struct lw__exchange *x, struct lw__json array, size_t max,
+                                size_t *count) {
+    struct lw__json_walk walk = lw__json_enter(array);
+    struct lw__json key, part;
+    bool is_array = lw__json_type(array) == LW__JSON_ARRAY;
+    struct lw__json *parts = lw__exchange_keep(x, max * sizeof *parts);
+    *count = 0;
+    while (parts && is_array && lw__json_next(&walk, &key, &part)) {
+        if (*count < max)
+            parts[*count] = part;
+        ++*count;
+    }
+    return parts;
 }
 
 /* ---- members ------------------------------------------------------------------------------- */
@@ -79,12 +97,15 @@ int lw__members_read(struct lw__json value, const char *const *names, struct lw_
     return LW_OK;
 }
 
+/* Looks at those that are there, which are few. */
 bool lw__member_find(const struct lw__members *members, const char *name, struct lw__json *part) {
-    size_t i = 0;
-    while (strcmp(members->names[i], name) != 0)
-        i++;
-    *part = members->parts[i];
-    return part->raw.data != NULL;
+    for (size_t i = 0; members->names[i]; i++)
+        if (members->parts[i].raw.data && strcmp(members->names[i], name) == 0) {
+            *part = members->parts[i];
+            return true;
+        }
+    *part = (struct lw__json){{NULL, 0}};
+    return false;
 }
 
 static int refuse_type(const char *name, struct lw__json part, const char *wanted, lw_error *err) {
@@ -137,13 +158,25 @@ static int decode(struct lw__exchange *x, const char *name, struct lw__json part
     return LW_OK;
 }
 
+static bool find_base64(const struct lw__members *members, const char *name, struct lw__json *part,
+                        const char **longer) {
+    size_t size = strlen(name);
+    for (size_t i = 0; members->names[i]; i++) {
+        *longer = members->names[i];
+        *part = members->parts[i];
+        if (part->raw.data && strncmp(*longer, name, size) == 0
+            && strcmp(*longer + size, "_base64") == 0)
+            return true;
+    }
+    return false;
+}
+
 int lw__member_bytes(struct lw__exchange *x, const struct lw__members *members, const char *name,
                      lw_bytes *bytes, lw_error *err) {
-    char longer[64];
+    const char *longer;
     struct lw__json raw, base64;
-    snprintf(longer, sizeof longer, "%s_base64", name);
     bool has_raw = lw__member_find(members, name, &raw);
-    bool has_base64 = lw__member_find(members, longer, &base64);
+    bool has_base64 = find_base64(members, name, &base64, &longer);
     *bytes = (lw_bytes){NULL, 0};
     if (has_raw && has_base64)
         return lw__refuse(err, LW_EINVAL, "give %s or %s, not both", name, longer);

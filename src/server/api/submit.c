@@ -108,32 +108,30 @@ static void submit_envelope(struct lw__exchange *x, struct lw__json value) {
 /* Tasks of an array, with pointers to them. */
 struct batch {
     size_t count;
+    const struct lw__json *parts;
     lw_task *tasks;
     const lw_task **pointers;
     lw_id *ids;
 };
 
 static int open_batch(struct lw__exchange *x, struct lw__json array, struct batch *batch) {
-    struct lw__json_walk walk = lw__json_enter(array);
-    struct lw__json key, part;
-    while (lw__json_next(&walk, &key, &part))
-        batch->count++;
-    if (batch->count == 0 || batch->count > (size_t)x->server->config->batch_max)
-        return lw__refuse(&x->err, LW_EINVAL, "an array has 1 to %lld tasks, not %zu",
-                          (long long)x->server->config->batch_max, batch->count);
+    size_t max = (size_t)x->server->config->batch_max;
+    batch->parts = lw__array_read(x, array, max, &batch->count);
+    if (!batch->parts)
+        return LW_ENOMEM;
+    if (batch->count == 0 || batch->count > max)
+        return lw__refuse(&x->err, LW_EINVAL, "an array has 1 to %zu tasks, not %zu", max,
+                          batch->count);
     batch->tasks = lw__exchange_keep(x, batch->count * sizeof *batch->tasks);
     batch->pointers = lw__exchange_keep(x, batch->count * sizeof *batch->pointers);
     batch->ids = lw__exchange_keep(x, batch->count * sizeof *batch->ids);
     return batch->tasks && batch->pointers && batch->ids ? LW_OK : LW_ENOMEM;
 }
 
-static int read_batch(struct lw__exchange *x, struct lw__json array, struct batch *batch,
-                      lw_ctx *ctx) {
-    struct lw__json_walk walk = lw__json_enter(array);
-    struct lw__json key, part;
+static int read_batch(struct lw__exchange *x, struct batch *batch, lw_ctx *ctx) {
     lw_error why;
-    for (size_t i = 0; lw__json_next(&walk, &key, &part); i++) {
-        int rc = lw__envelope_read(x, part, &batch->tasks[i], &why);
+    for (size_t i = 0; i < batch->count; i++) {
+        int rc = lw__envelope_read(x, batch->parts[i], &batch->tasks[i], &why);
         if (rc < 0)
             return lw__refuse(&x->err, rc, "task %zu of the array: %s", i + 1, why.message);
         batch->tasks[i].ctx = ctx;
@@ -162,7 +160,7 @@ static void submit_array(struct lw__exchange *x, struct lw__json array) {
     if (rc == LW_OK)
         rc = open_trace(x, &ctx, &x->err);
     if (rc == LW_OK)
-        rc = read_batch(x, array, &batch, ctx);
+        rc = read_batch(x, &batch, ctx);
     if (rc == LW_OK)
         rc = lw_submit_many(x->server->engine, batch.pointers, batch.count, batch.ids, &x->err);
     if (rc < 0)

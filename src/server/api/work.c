@@ -238,24 +238,20 @@ static int read_end(struct lw__exchange *x, struct lw__json value, lw_settlement
 }
 
 static int read_batch(struct lw__exchange *x, struct batch *batch) {
-    int64_t max = x->server->config->batch_max;
-    struct lw__json array, key, part;
+    size_t max = (size_t)x->server->config->batch_max;
+    struct lw__json array;
     int rc = lw__document_read(x, &array, &x->err);
     if (rc < 0)
         return rc;
-    struct lw__json_walk walk = lw__json_enter(array);
-    while (lw__json_next(&walk, &key, &part))
-        batch->count++;
-    if (lw__json_type(array) != LW__JSON_ARRAY || batch->count == 0 || batch->count > (size_t)max)
-        return lw__refuse(&x->err, LW_EINVAL, "write an array of 1 to %lld outcomes",
-                          (long long)max);
-    batch->ends = lw__exchange_keep(x, batch->count * sizeof *batch->ends);
+    const struct lw__json *parts = lw__array_read(x, array, max, &batch->count);
+    if (parts && (batch->count == 0 || batch->count > max))
+        return lw__refuse(&x->err, LW_EINVAL, "write an array of 1 to %zu outcomes", max);
+    batch->ends = parts ? lw__exchange_keep(x, batch->count * sizeof *batch->ends) : NULL;
     if (!batch->ends)
         return LW_ENOMEM;
-    walk = lw__json_enter(array);
-    for (size_t i = 0; lw__json_next(&walk, &key, &part); i++) {
+    for (size_t i = 0; i < batch->count; i++) {
         lw_error why;
-        rc = read_end(x, part, &batch->ends[i], &why);
+        rc = read_end(x, parts[i], &batch->ends[i], &why);
         if (rc < 0)
             return lw__refuse(&x->err, rc, "outcome %zu of the array: %s", i + 1, why.message);
     }
