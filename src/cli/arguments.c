@@ -2,13 +2,13 @@
 #include "cli/arguments.h"
 
 #include "cli/command.h"
+#include "cli/pages.h"
 #include "server/memory.h"
 #include "server/refuse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DEFAULT_URL "http://127.0.0.1:7411" /* where serve listens by itself */
 #define FLAG_WIDTH 22
 #define HELP_WIDTH 79
 
@@ -39,16 +39,30 @@ static void print_row(const struct lw__config_row *row) {
     print_wrapped(row->help, FLAG_WIDTH);
 }
 
+/* "exit codes: 0 done, 1 did not work, ..." */
+static void print_exits(bool is_local) {
+#define EXIT_TEXT(constant, number, text) #number " " text,
+    static const char *const texts[] = {LW__EXIT_MAP(EXIT_TEXT)};
+#undef EXIT_TEXT
+    size_t count = is_local ? LW__EXIT_USAGE + 1 : sizeof texts / sizeof *texts;
+    char line[512] = "exit codes:";
+    size_t at = strlen(line);
+    for (size_t i = 0; i < count; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, "%s %s", i > 0 ? "," : "", texts[i]);
+    putchar('\n');
+    print_wrapped(line, 0);
+}
+
 static void print_help(const struct lw__usage *usage) {
     printf("usage: legwork %s\n\n%s\n\n", usage->line, usage->about);
     for (size_t i = 0; i < usage->table.count; i++)
         print_row(&usage->table.rows[i]);
-    puts("\nWithout --url, LEGWORK_URL says whom to ask, and else it is\n" DEFAULT_URL
-         ", where `legwork serve` listens by itself.");
+    if (!usage->is_local)
+        puts("\nWithout --url, LEGWORK_URL says whom to ask, and else it is\n" LW__DEFAULT_URL
+             ", where `legwork serve` listens by itself.");
     if (usage->example)
         printf("\nfor example:\n%s\n", usage->example);
-    puts("\nexit codes: 0 done, 1 did not work, 2 wrong usage, 3 no server or store there,\n"
-         "4 no such task or queue, 5 the task failed or was aborted, 6 it has not ended yet");
+    print_exits(usage->is_local);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -100,7 +114,7 @@ static int read_all(struct lw__arguments *arguments, const struct lw__usage *usa
 static void choose_url(struct lw__common *common) {
     const char *given = getenv("LEGWORK_URL");
     if (!common->url[0])
-        common->url = given && given[0] ? given : DEFAULT_URL;
+        common->url = given && given[0] ? given : LW__DEFAULT_URL;
 }
 
 bool lw__arguments_read(struct lw__arguments *arguments, const struct lw__usage *usage, int argc,
@@ -108,6 +122,11 @@ bool lw__arguments_read(struct lw__arguments *arguments, const struct lw__usage 
     lw_error err = {.status = LW_ENOMEM, .message = "out of memory"};
     bool wants_help = false;
     arguments->count = 0;
+    if (argc == 1 && strcmp(argv[0], LW__ROFF_FLAG) == 0) {
+        *code = lw__page_print_command(usage);
+        return false;
+    }
+    *(struct lw__common *)values = (struct lw__common){.url = ""};
     int rc = lw__config_init(&arguments->config, &usage->table, values, &lw__server_memory);
     if (rc == LW_OK)
         rc = read_all(arguments, usage, argc, argv, &wants_help, &err);

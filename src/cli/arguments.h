@@ -6,6 +6,8 @@
 #include "server/config.h"
 
 #define LW__WORDS_MAX 256
+#define LW__ROFF_FLAG "--roff"                  /* of every command, for `legwork help --man` */
+#define LW__DEFAULT_URL "http://127.0.0.1:7411" /* where serve listens by itself */
 
 /* The first member of the values of every command that talks to a server or a store. */
 struct lw__common {
@@ -33,6 +35,7 @@ struct lw__usage {
     const char *example; /* lines; may be NULL */
     struct lw__config_table table;
     size_t words_min, words_max;
+    bool is_local; /* asks nobody: no URL, and no exit codes of tasks */
 };
 
 struct lw__arguments {
@@ -43,8 +46,8 @@ struct lw__arguments {
 
 /* Reads all of them into `values`, whose first member is a struct lw__common. LEGWORK_URL is used
  * if no --url is given, and else the address where `legwork serve` listens by default.
- * Returns true: go on, and lw__arguments_clear at the end. False: *code is how to end; the help or
- * what is wrong has been printed. */
+ * Returns true: go on, and lw__arguments_clear at the end. False: *code is how to end; the help
+ * (--help), the man page (LW__ROFF_FLAG, alone) or what is wrong has been printed. */
 bool lw__arguments_read(struct lw__arguments *arguments, const struct lw__usage *usage, int argc,
                         const char *const *argv, void *values, int *code);
 void lw__arguments_clear(struct lw__arguments *arguments);

@@ -2,22 +2,37 @@
 #ifndef LW_CLI_COMMAND_H
 #define LW_CLI_COMMAND_H
 
-/* Exit codes of every command. */
+#include <stddef.h>
+
+/* Exit codes of every command: constant, number, for the help. */
+#define LW__EXIT_MAP(X)                             \
+    X(OK, 0, "done")                                \
+    X(FAILED, 1, "did not work")                    \
+    X(USAGE, 2, "wrong usage")                      \
+    X(ABSENT, 3, "no server or store there")        \
+    X(NOT_FOUND, 4, "no such task, queue or flow")  \
+    X(BAD_END, 5, "the task failed or was aborted") \
+    X(NOT_YET, 6, "it has not ended yet")
+
 enum lw__exit {
-    LW__EXIT_OK = 0,
-    LW__EXIT_FAILED = 1,    /* it was tried and did not work */
-    LW__EXIT_USAGE = 2,     /* what was asked for makes no sense: a flag, a setting */
-    LW__EXIT_ABSENT = 3,    /* no server answers, or there is no store */
-    LW__EXIT_NOT_FOUND = 4, /* no such task or queue */
-    LW__EXIT_BAD_END = 5,   /* the task that was waited for has failed or was aborted */
-    LW__EXIT_NOT_YET = 6    /* it had not ended when the time was over */
+#define LW__EXIT_ENUM(constant, number, text) LW__EXIT_##constant = (number),
+    LW__EXIT_MAP(LW__EXIT_ENUM)
+#undef LW__EXIT_ENUM
 };
 
 struct lw__command {
     const char *name;
     int (*run)(int argc, const char *const *argv); /* without `legwork` and the name */
-    const char *help;
+    const char *help;                              /* what it does, in a line */
 };
+
+extern const struct lw__command lw__commands[];
+extern const size_t lw__command_count;
+
+/* help.c */
+int lw__command_help(int argc, const char *const *argv);
+int lw__command_version(int argc, const char *const *argv);
+int lw__command_refuse(const char *name); /* there is none of this name */
 
 /* serve.c */
 int lw__command_serve(int argc, const char *const *argv);

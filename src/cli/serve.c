@@ -1,6 +1,7 @@
 /* `legwork serve`: the settings, the engine, the server. `legwork check`: the settings alone. */
 #include "cli/command.h"
 
+#include "cli/pages.h"
 #include "server/api/api.h"
 #include "server/memory.h"
 #include "server/refuse.h"
@@ -37,18 +38,44 @@ static void warn(void *user, const char *sentence) {
     fprintf(stderr, "legwork: %s\n", sentence);
 }
 
+static int check_store(const char *url, lw_error *err) {
+    if (!url[0] || strncmp(url, "sqlite:", 7) == 0 || strncmp(url, "memory:", 7) == 0)
+        return LW_OK;
+    return lw__refuse(err, LW_EINVAL,
+                      "store: \"%s\" is no URL of a store: write sqlite:FILE, or memory:",
+                      lw__slice_show(lw__slice_of(url)).text);
+}
+
+/* What `serve` would stumble over when it opens these, and so rows do not say. */
+static int check_values(const struct lw__serve_config *values, lw_error *err) {
+    lw_error reason = {0};
+    int rc = values->listen[0] ? lw__listener_check(values->listen, &reason) : LW_OK;
+    if (rc < 0)
+        return lw__refuse(err, rc, "listen: %s", reason.message);
+    return check_store(values->store, err);
+}
+
+static int refuse_word(const char *word, lw_error *err) {
+    struct lw__slice text = lw__slice_of(word);
+    if (access(word, F_OK) == 0)
+        return lw__refuse(err, LW_EINVAL, "%s is not a flag; did you mean --config %s?",
+                          lw__slice_show(text).text, lw__slice_show(text).text);
+    return lw__refuse(err, LW_EINVAL, "%s is not a flag, and takes no place here",
+                      lw__slice_show(text).text);
+}
+
 /* Flags, environment, and the file that they name. */
 static int read_settings(const struct run *run, struct lw__config *config,
                          struct lw__serve_config *values, bool *wants_help, lw_error *err) {
     int rest = 0;
     int rc = lw__config_init(config, &lw__serve_table, values, &lw__server_memory);
+    config->others = lw__serve_others;
     if (rc == LW_OK)
         rc = lw__config_flags(config, run->argc, run->argv, &rest, wants_help, err);
     if (rc < 0 || *wants_help)
         return rc;
     if (rest < run->argc)
-        return lw__refuse(err, LW_EINVAL, "%s is not a flag, and takes no place here",
-                          lw__slice_show(lw__slice_of(run->argv[rest])).text);
+        return refuse_word(run->argv[rest], err);
     rc = lw__config_environment(config, (const char *const *)environ, warn, NULL, err);
     if (rc == LW_OK && values->config[0])
         rc = lw__config_file(config, values->config, err);
@@ -64,10 +91,10 @@ static void print(struct lw__buffer *text) {
     lw__buffer_clear(text);
 }
 
-static void print_help(const char *usage) {
+static void print_help(const struct lw__usage *usage) {
     struct lw__buffer text;
     lw__buffer_init(&text, &lw__server_memory, HELP_MAX);
-    printf("usage: %s\n\n", usage);
+    printf("usage: legwork %s\n\n%s\n\n", usage->line, usage->about);
     lw__config_write_help(&lw__serve_table, &text);
     print(&text);
 }
@@ -146,6 +173,13 @@ static int open_engine(struct run *run, lw_error *err) {
 
 /* ---- serve --------------------------------------------------------------------------------- */
 
+/* Says what of the new settings holds after a restart only. */
+static void tell_restarts(const struct lw__config *old, const struct lw__config *config) {
+    const struct lw__config_row *row = NULL;
+    while ((row = lw__config_differs(old, config, row)))
+        fprintf(stderr, "legwork: %s has changed, and needs a restart\n", row->name);
+}
+
 /* Limits and timeouts hold at once; where it listens and stores stays. */
 static void reload(void *user) {
     struct run *run = user;
@@ -158,6 +192,7 @@ static void reload(void *user) {
         lw__config_clear(&config);
         return;
     }
+    tell_restarts(&run->config, &config);
     lw__config_clear(&run->config);
     run->config = config;
     run->values = values;
@@ -213,7 +248,7 @@ static int serve(struct run *run, lw_error *err) {
 
 /* ---- commands ------------------------------------------------------------------------------ */
 
-static int with_settings(int argc, const char *const *argv, const char *usage,
+static int with_settings(int argc, const char *const *argv, const struct lw__usage *usage,
                          int (*go_on)(struct run *run, lw_error *err)) {
     struct run *run = lw__server_alloc(sizeof *run);
     bool wants_help = false;
@@ -236,15 +271,38 @@ static int with_settings(int argc, const char *const *argv, const char *usage,
 }
 
 static int show_settings(struct run *run, lw_error *err) {
-    (void)err;
-    print_values(&run->config);
-    return LW_OK;
+    int rc = check_values(&run->values, err);
+    if (rc == LW_OK)
+        print_values(&run->config);
+    return rc;
+}
+
+static bool wants_roff(int argc, const char *const *argv) {
+    return argc == 1 && strcmp(argv[0], LW__ROFF_FLAG) == 0;
 }
 
 int lw__command_serve(int argc, const char *const *argv) {
-    return with_settings(argc, argv, "legwork serve [FLAG...]", serve);
+    static const struct lw__usage usage = {
+        .line = "serve [FLAG...]",
+        .about =
+            "Serves tasks over HTTP in the foreground, kept in one SQLite file, until a signal\n"
+            "ends it. It needs no settings at all. Paths and bodies are described by\n"
+            "openapi.json and http-api.md of the documentation.",
+        .example = "  legwork serve\n  legwork serve --store sqlite:tasks.db --socket legwork.sock",
+        .is_local = true};
+    return wants_roff(argc, argv) ? lw__page_print_serve(&usage, &lw__serve_table)
+                                  : with_settings(argc, argv, &usage, serve);
 }
 
 int lw__command_check(int argc, const char *const *argv) {
-    return with_settings(argc, argv, "legwork check [FLAG...]", show_settings);
+    static const struct lw__usage usage = {
+        .line = "check [FLAG...]",
+        .about =
+            "Reads the settings of `legwork serve` as that would, from flags, environment and\n"
+            "file, and prints what they are and where each is from, or what is wrong. It\n"
+            "starts nothing. Its flags are those of `legwork serve`.",
+        .example = "  legwork check --config legwork.conf",
+        .is_local = true};
+    return wants_roff(argc, argv) ? lw__page_print_command(&usage)
+                                  : with_settings(argc, argv, &usage, show_settings);
 }

@@ -3,7 +3,6 @@
 
 #include "server/nearest.h"
 #include "server/refuse.h"
-#include "server/units.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -116,22 +115,22 @@ static int read_choice(const struct lw__config_row *row, struct lw__slice text, 
     return lw__refuse(err, LW_EINVAL, "\"%s\" is none of %s", lw__slice_show(text).text, known);
 }
 
+struct lw__units_text lw__config_number(const struct lw__config_row *row, int64_t number) {
+    struct lw__units_text plain;
+    if (row->type == LW__CONFIG_DURATION)
+        return lw__duration_write(number);
+    if (row->type == LW__CONFIG_SIZE)
+        return lw__size_write(number);
+    snprintf(plain.text, sizeof plain.text, "%lld", (long long)number);
+    return plain;
+}
+
 static int check_range(const struct lw__config_row *row, const struct value *value, lw_error *err) {
-    struct lw__units_text min, max;
     if (value->number >= row->min && value->number <= row->max)
         return LW_OK;
-    if (row->type == LW__CONFIG_DURATION) {
-        min = lw__duration_write(row->min);
-        max = lw__duration_write(row->max);
-    } else if (row->type == LW__CONFIG_SIZE) {
-        min = lw__size_write(row->min);
-        max = lw__size_write(row->max);
-    } else {
-        snprintf(min.text, sizeof min.text, "%lld", (long long)row->min);
-        snprintf(max.text, sizeof max.text, "%lld", (long long)row->max);
-    }
     return lw__refuse(err, LW_EINVAL, "\"%s\" is not from %s to %s",
-                      lw__slice_show(value->text).text, min.text, max.text);
+                      lw__slice_show(value->text).text, lw__config_number(row, row->min).text,
+                      lw__config_number(row, row->max).text);
 }
 
 static int read_value(const struct lw__config_row *row, struct value *value, lw_error *err) {
@@ -302,6 +301,13 @@ static const struct lw__config_row *find_variable(const struct lw__config_table 
     return NULL;
 }
 
+static bool is_other(const struct lw__config *config, struct lw__slice name) {
+    for (const char *const *other = config->others; other && *other; other++)
+        if (lw__slice_is(name, *other))
+            return true;
+    return false;
+}
+
 static void warn_of(const struct lw__config_table *table, struct lw__slice name,
                     void (*warn)(void *user, const char *sentence), void *user) {
     struct lw__slice wanted = {name.data + sizeof PREFIX - 1, name.size - (sizeof PREFIX - 1)};
@@ -331,7 +337,8 @@ int lw__config_environment(struct lw__config *config, const char *const *environ
         struct lw__slice name = lw__slice_between(*environment, mark);
         const struct lw__config_row *row = find_variable(config->table, name);
         if (!row) {
-            warn_of(config->table, name, warn, user);
+            if (!is_other(config, name))
+                warn_of(config->table, name, warn, user);
             continue;
         }
         int status = lw__config_set(config, row, LW__CONFIG_ENVIRONMENT, lw__slice_of(mark + 1),
@@ -340,4 +347,36 @@ int lw__config_environment(struct lw__config *config, const char *const *environ
             return status;
     }
     return LW_OK;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------ */
+
+static bool is_same(const struct lw__config_row *row, const void *a, const void *b) {
+    const struct lw__config_list *list = a, *other = b;
+    bool is_equal = true;
+    switch (row->type) {
+    case LW__CONFIG_TEXT: return strcmp(*(const char *const *)a, *(const char *const *)b) == 0;
+    case LW__CONFIG_SWITCH: return *(const bool *)a == *(const bool *)b;
+    case LW__CONFIG_CHOICE: return *(const int *)a == *(const int *)b;
+    case LW__CONFIG_LIST:
+        is_equal = list->count == other->count;
+        for (size_t i = 0; is_equal && i < list->count; i++)
+            is_equal = strcmp(list->items[i], other->items[i]) == 0;
+        return is_equal;
+    default: return *(const int64_t *)a == *(const int64_t *)b;
+    }
+}
+
+const struct lw__config_row *lw__config_differs(const struct lw__config *a,
+                                                const struct lw__config *b,
+                                                const struct lw__config_row *after) {
+    const struct lw__config_table *table = a->table;
+    for (size_t i = after ? (size_t)(after - table->rows) + 1 : 0; i < table->count; i++) {
+        const struct lw__config_row *row = &table->rows[i];
+        if (row->needs_restart
+            && !is_same(row, (const char *)a->values + row->offset,
+                        (const char *)b->values + row->offset))
+            return row;
+    }
+    return NULL;
 }

@@ -56,6 +56,7 @@ struct lw__config_row {
     const char *const *choices; /* of a choice; NULL ends them */
     const char *argument;       /* "ADDRESS", in the help */
     const char *help;           /* a sentence or two */
+    bool needs_restart;         /* one that runs does not take it up when it reads them again */
 };
 
 struct lw__config_table {
@@ -80,6 +81,8 @@ struct lw__config {
     const lw_allocator *allocator;
     struct lw__config_block *blocks;
     unsigned char sources[LW__CONFIG_ROWS_MAX]; /* where each value is from */
+    const char *const *others; /* variables that are known besides, and that nobody is warned of;
+                                * NULL ends them. The program's; after lw__config_init: NULL */
 };
 
 /* Fills the struct with the defaults. The table, the struct and the allocator must outlive it;
@@ -111,10 +114,19 @@ int lw__config_file(struct lw__config *config, const char *path, lw_error *err);
 
 void lw__config_write_help(const struct lw__config_table *table, struct lw__buffer *out);
 void lw__config_write_sample(const struct lw__config_table *table, struct lw__buffer *out);
-void lw__config_write_man(const struct lw__config_table *table, struct lw__buffer *out); /* roff */
+
+/* roff, without its head: the flags, and the keys of the file by their sections. */
+void lw__config_write_man(const struct lw__config_table *table, struct lw__buffer *out);
+void lw__config_write_man_file(const struct lw__config_table *table, struct lw__buffer *out);
 
 /* The values as they are, in the form of a file, and where each is from. */
 void lw__config_write_values(const struct lw__config *config, struct lw__buffer *out);
+
+/* The first row that needs a restart and is not the same in these two, which have one table; NULL:
+ * there is none behind `after` (NULL: from the beginning). */
+const struct lw__config_row *lw__config_differs(const struct lw__config *a,
+                                                const struct lw__config *b,
+                                                const struct lw__config_row *after);
 
 /* LEGWORK_BODY_MAX for body-max. */
 struct lw__config_variable {

@@ -1,9 +1,7 @@
 /* Help, man page, sample file, and the values as they are: all from the table. */
 #include "server/config_internal.h"
 
-#include "server/units.h"
-
-#include <stdio.h>
+#include "server/roff.h"
 
 #define WIDTH 79 /* columns of the help */
 
@@ -66,6 +64,29 @@ static void put_help(struct lw__buffer *out, const struct lw__config_row *row) {
     lw__buffer_put_byte(out, '\n');
 }
 
+static bool has_restarts(const struct lw__config_table *table) {
+    for (size_t i = 0; i < table->count; i++)
+        if (table->rows[i].needs_restart)
+            return true;
+    return false;
+}
+
+/* Which of them are taken up at a restart only. */
+static void put_restarts(struct lw__buffer *out, const struct lw__config_table *table) {
+    size_t column = 0;
+    if (!has_restarts(table))
+        return;
+    lw__buffer_put_byte(out, '\n');
+    put_wrapped(out, "",
+                "SIGHUP reads them again, and all hold at once but for these, which need "
+                "a restart:",
+                &column);
+    for (size_t i = 0; i < table->count; i++)
+        if (table->rows[i].needs_restart)
+            put_wrapped(out, "", table->rows[i].name, &column);
+    lw__buffer_put_byte(out, '\n');
+}
+
 void lw__config_write_help(const struct lw__config_table *table, struct lw__buffer *out) {
     for (size_t i = 0; i < table->count; i++) {
         if (is_new_section(table, i))
@@ -75,52 +96,84 @@ void lw__config_write_help(const struct lw__config_table *table, struct lw__buff
     lw__buffer_put_text(out, "\nThe same names work in the file, below their [section], and in the "
                              "environment:\n--body-max, body-max = and LEGWORK_BODY_MAX are one. "
                              "Flags win over the\nenvironment, and that over the file.\n");
+    put_restarts(out, table);
 }
 
 /* ---- man page ------------------------------------------------------------------------------- */
 
-/* roff: a hyphen that is a minus, a backslash, and what would be a request where a line begins. */
-static void put_roff(struct lw__buffer *out, const char *text) {
-    if (*text == '.' || *text == '\'')
-        lw__buffer_put_text(out, "\\&");
-    for (; *text; text++) {
-        if (*text == '-')
-            lw__buffer_put_text(out, "\\-");
-        else if (*text == '\\')
-            lw__buffer_put_text(out, "\\e");
-        else
-            lw__buffer_put_byte(out, *text);
+/* What is known of a row besides its sentence. */
+static void put_man_remarks(struct lw__buffer *out, const struct lw__config_row *row) {
+    bool has_range = row->type == LW__CONFIG_COUNT || row->type == LW__CONFIG_DURATION
+                     || row->type == LW__CONFIG_SIZE;
+    if (row->type == LW__CONFIG_LIST)
+        lw__buffer_put_text(out, "May be given several times.\n");
+    if (has_range)
+        lw__buffer_print(out, "From %s to %s.\n", lw__config_number(row, row->min).text,
+                         lw__config_number(row, row->max).text);
+    if (has_default(row)) {
+        lw__buffer_put_text(out, "Default: ");
+        lw__roff_put(out, row->fallback);
+        lw__buffer_put_text(out, ".\n");
     }
+    if (row->needs_restart)
+        lw__buffer_put_text(out, "A change needs a restart.\n");
+}
+
+static void put_man_argument(struct lw__buffer *out, const struct lw__config_row *row,
+                             const char *before) {
+    if (row->type == LW__CONFIG_SWITCH)
+        return;
+    lw__buffer_put_text(out, before);
+    lw__buffer_put_text(out, "\\fI");
+    put_argument(out, row);
+    lw__buffer_put_text(out, "\\fR");
 }
 
 static void put_man(struct lw__buffer *out, const struct lw__config_row *row) {
     lw__buffer_put_text(out, ".TP\n\\fB\\-\\-");
-    put_roff(out, row->name);
-    lw__buffer_put_text(out, "\\fR \\fI");
-    put_argument(out, row);
-    lw__buffer_put_text(out, "\\fR, \\fB");
-    lw__buffer_put_text(out, lw__config_variable_of(row).name);
-    lw__buffer_put_text(out, "\\fR\n");
-    put_roff(out, row->help);
+    lw__roff_put(out, row->name);
+    lw__buffer_put_text(out, "\\fR");
+    put_man_argument(out, row, " ");
+    lw__buffer_print(out, ", \\fB%s\\fR\n", lw__config_variable_of(row).name);
+    lw__roff_put(out, row->help);
     lw__buffer_put_byte(out, '\n');
-    if (row->type == LW__CONFIG_LIST)
-        lw__buffer_put_text(out, "May be given several times.\n");
-    if (has_default(row)) {
-        lw__buffer_put_text(out, "Default: ");
-        put_roff(out, row->fallback);
-        lw__buffer_put_byte(out, '\n');
-    }
+    put_man_remarks(out, row);
+}
+
+static void put_man_key(struct lw__buffer *out, const struct lw__config_row *row) {
+    lw__buffer_put_text(out, ".TP\n\\fB");
+    lw__roff_put(out, row->name);
+    lw__buffer_put_text(out, "\\fR = ");
+    if (row->type == LW__CONFIG_SWITCH)
+        lw__buffer_put_text(out, "\\fIyes|no\\fR");
+    put_man_argument(out, row, "");
+    lw__buffer_put_byte(out, '\n');
+    lw__roff_put(out, row->help);
+    lw__buffer_put_byte(out, '\n');
+    put_man_remarks(out, row);
+}
+
+static void put_man_section(struct lw__buffer *out, const struct lw__config_table *table,
+                            size_t i) {
+    if (!is_new_section(table, i))
+        return;
+    lw__buffer_put_text(out, ".SS [");
+    lw__roff_put(out, table->rows[i].section);
+    lw__buffer_put_text(out, "]\n");
 }
 
 void lw__config_write_man(const struct lw__config_table *table, struct lw__buffer *out) {
-    lw__buffer_put_text(out, ".SH OPTIONS\n");
     for (size_t i = 0; i < table->count; i++) {
-        if (is_new_section(table, i)) {
-            lw__buffer_put_text(out, ".SS [");
-            put_roff(out, table->rows[i].section);
-            lw__buffer_put_text(out, "]\n");
-        }
+        put_man_section(out, table, i);
         put_man(out, &table->rows[i]);
+    }
+}
+
+void lw__config_write_man_file(const struct lw__config_table *table, struct lw__buffer *out) {
+    for (size_t i = 0; i < table->count; i++) {
+        put_man_section(out, table, i);
+        if (table->rows[i].section)
+            put_man_key(out, &table->rows[i]);
     }
 }
 
@@ -138,6 +191,8 @@ void lw__config_write_sample(const struct lw__config_table *table, struct lw__bu
             lw__buffer_print(out, "\n[%s]\n", row->section);
         lw__buffer_put_byte(out, '\n');
         put_wrapped(out, "# ", row->help, &column);
+        if (row->needs_restart)
+            put_wrapped(out, "# ", "A change needs a restart.", &column);
         lw__buffer_put_text(out, "\n#");
         lw__buffer_put_text(out, row->name);
         lw__buffer_put_text(out, " = ");
@@ -154,19 +209,6 @@ static void put_line(struct lw__buffer *out, const struct lw__config_row *row, c
     lw__buffer_put_byte(out, '\n');
 }
 
-static void put_number(struct lw__buffer *out, const struct lw__config_row *row, int64_t number,
-                       unsigned char source) {
-    if (row->type == LW__CONFIG_DURATION) {
-        put_line(out, row, lw__duration_write(number).text, source);
-    } else if (row->type == LW__CONFIG_SIZE) {
-        put_line(out, row, lw__size_write(number).text, source);
-    } else {
-        char text[32];
-        snprintf(text, sizeof text, "%lld", (long long)number);
-        put_line(out, row, text, source);
-    }
-}
-
 static void put_values(struct lw__buffer *out, const struct lw__config_row *row, const void *value,
                        unsigned char source) {
     const struct lw__config_list *list = value;
@@ -178,7 +220,7 @@ static void put_values(struct lw__buffer *out, const struct lw__config_row *row,
         for (size_t i = 0; i < list->count; i++)
             put_line(out, row, list->items[i], source);
         break;
-    default: put_number(out, row, *(const int64_t *)value, source);
+    default: put_line(out, row, lw__config_number(row, *(const int64_t *)value).text, source);
     }
 }
 

@@ -29,14 +29,15 @@ static const struct lw__config_row rows[] = {
     {NULL, "config", TEXT(config, "FILE"), .fallback = "", .help = "Reads this file, too."},
 
     {"server", "listen", TEXT(listen, "ADDRESS:PORT"), .fallback = "127.0.0.1:7411",
+     .needs_restart = true,
      .help = "Where to listen for HTTP: an address of the loopback and a port. Empty: nowhere."},
-    {"server", "socket", TEXT(socket, "PATH"), .fallback = "",
+    {"server", "socket", TEXT(socket, "PATH"), .fallback = "", .needs_restart = true,
      .help = "A unix socket to listen on as well."},
-    {"server", "store", TEXT(store, "URL"), .fallback = "",
+    {"server", "store", TEXT(store, "URL"), .fallback = "", .needs_restart = true,
      .help = "Where the tasks are: sqlite:FILE, or memory: for none that outlive the server. "
              "Without it, a file under the user's state folder."},
     {"server", "log-level", .type = LW__CONFIG_CHOICE, AT(log_level), .fallback = "info",
-     .choices = log_levels, .help = "How much is said on standard error."},
+     .choices = log_levels, .needs_restart = true, .help = "How much is said on standard error."},
     {"server", "stop-timeout", DURATION(stop_timeout_ms, 0, 24 * HOUR), .fallback = "30s",
      .help = "How long a stop waits for what is running."},
 
@@ -74,9 +75,9 @@ static const struct lw__config_row rows[] = {
     {"limits", "list-max", COUNT(list_max, 1, 10000), .fallback = "1000",
      .help = "Tasks on one page of a list."},
     {"limits", "tasks-max", COUNT(tasks_max, 1, LW_TASKS_MAX), .fallback = "1000000",
-     .help = "Unfinished tasks; when there are as many, a submit is 503."},
+     .needs_restart = true, .help = "Unfinished tasks; when there are as many, a submit is 503."},
     {"limits", "payloads-max", SIZE(payloads_max, MIB, 1024 * GIB), .fallback = "1GiB",
-     .help = "The payloads of unfinished tasks together."},
+     .needs_restart = true, .help = "The payloads of unfinished tasks together."},
     {"limits", "buffers-max", SIZE(buffers_max, MIB, 1024 * GIB), .fallback = "256MiB",
      .help = "Requests and answers that are under way together; then others are 503."},
 
@@ -93,3 +94,6 @@ static const struct lw__config_row rows[] = {
 };
 
 const struct lw__config_table lw__serve_table = {rows, sizeof rows / sizeof *rows};
+
+/* Of the command line, and of the build's scripts. */
+const char *const lw__serve_others[] = {"LEGWORK_URL", "LEGWORK_SETUP", NULL};

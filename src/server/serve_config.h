@@ -35,4 +35,7 @@ struct lw__serve_config {
 
 extern const struct lw__config_table lw__serve_table;
 
+/* Variables that are none of its settings, and are known all the same; NULL ends them. */
+extern const char *const lw__serve_others[];
+
 #endif

@@ -39,6 +39,7 @@ static const struct lw__config_row rows[] = {
      .help = "Which."},
     {"two", "exec", LW__CONFIG_LIST, AT(list), .argument = "KIND=COMMAND", .help = "Commands."},
 };
+static const char *const others[] = {"LEGWORK_URL", NULL};
 static const struct lw__config_table table = {rows, COUNT_OF(rows)};
 
 static lw_test_memory *memory;
@@ -50,6 +51,7 @@ static void open_config(void) {
     memset(&settings, 0xa5, sizeof settings);
     assert_status(lw__config_init(&config, &table, &settings, lw_test_memory_allocator(memory)),
                   LW_OK);
+    config.others = others;
 }
 
 static void close_config(void) {
@@ -224,6 +226,8 @@ TEST(a_variable_that_is_not_known_is_a_warning) {
     assert_string_equal(ENVIRONMENT("LEGWORK_SIZEMAX=1"), "");
     assert_string_equal(warning, "LEGWORK_SIZEMAX is not known; did you mean LEGWORK_SIZE_MAX?");
     assert_string_equal(ENVIRONMENT("LEGWORK_WAIT=", "LEGWORK_X="), ""); /* as good as unset */
+    assert_string_equal(warning, "");
+    assert_string_equal(ENVIRONMENT("LEGWORK_URL=http://localhost:1"), ""); /* somebody else's */
     assert_string_equal(warning, "");
     const char *const unknown[] = {"LEGWORK_X=1", NULL};
     assert_status(lw__config_environment(&config, unknown, NULL, NULL, NULL), LW_OK);
@@ -407,8 +411,66 @@ TEST(the_man_page_is_roff) {
     begin_page(&out);
     lw__config_write_man(&table, &out);
     assert_non_null(strstr(page, ".SS [two]\n.TP\n\\fB\\-\\-size\\-max\\fR \\fISIZE\\fR, "
-                                 "\\fBLEGWORK_SIZE_MAX\\fR\n\\&.How large\\esmall.\nDefault: "
-                                 "1KiB\n"));
+                                 "\\fBLEGWORK_SIZE_MAX\\fR\n\\&.How large\\esmall.\nFrom 1 to "
+                                 "1MiB.\nDefault: 1KiB.\n"));
+    assert_non_null(strstr(page, "\\fB\\-\\-loud\\fR, \\fBLEGWORK_LOUD\\fR\n"));
+    begin_page(&out);
+    lw__config_write_man_file(&table, &out);
+    assert_non_null(strstr(page, ".SS [two]\n.TP\n\\fBsize\\-max\\fR = \\fISIZE\\fR\n"));
+    assert_non_null(strstr(page, "\\fBloud\\fR = \\fIyes|no\\fR\n"));
+    assert_null(strstr(page, "A file.")); /* which is a flag alone */
+}
+
+TEST(what_needs_a_restart_is_said_everywhere) {
+    struct lw__buffer out;
+    begin_page(&out);
+    lw__config_write_help(&lw__serve_table, &out);
+    assert_non_null(strstr(page, "restart: listen socket store log-level"));
+    begin_page(&out);
+    lw__config_write_man(&lw__serve_table, &out);
+    assert_non_null(strstr(page, "Default: 127.0.0.1:7411.\nA change needs a restart.\n"));
+    begin_page(&out);
+    lw__config_write_sample(&lw__serve_table, &out);
+    assert_non_null(strstr(page, "as well. A change needs a restart.\n#socket ="));
+}
+
+static const struct lw__config_row restart_rows[] = {
+    {"one", "name", LW__CONFIG_TEXT, AT(name), .fallback = "a", .needs_restart = true},
+    {"one", "item-count", LW__CONFIG_COUNT, AT(count), .fallback = "5", .max = 10},
+    {"one", "wait", LW__CONFIG_DURATION, AT(wait_ms), .fallback = "5s", .max = 60000,
+     .needs_restart = true},
+    {"one", "loud", LW__CONFIG_SWITCH, AT(is_loud), .fallback = "no", .needs_restart = true},
+    {"one", "level", LW__CONFIG_CHOICE, AT(level), .fallback = "low", .choices = levels,
+     .needs_restart = true},
+    {"one", "exec", LW__CONFIG_LIST, AT(list), .needs_restart = true}};
+
+/* How many settings that need a restart a file changes. */
+static int count_restarts(const char *text) {
+    static const struct lw__config_table restarts = {restart_rows, COUNT_OF(restart_rows)};
+    static struct settings before, after;
+    struct lw__config old, new;
+    const struct lw__config_row *row = NULL;
+    int count = 0;
+    lw_error err = {.message = ""};
+    assert_status(lw_test_memory_open(&memory), LW_OK);
+    const lw_allocator *allocator = lw_test_memory_allocator(memory);
+    assert_status(lw__config_init(&old, &restarts, &before, allocator), LW_OK);
+    assert_status(lw__config_init(&new, &restarts, &after, allocator), LW_OK);
+    if (lw__config_text(&new, "file", lw__slice_of(text), &err) < 0)
+        assert_string_equal(err.message, "");
+    while ((row = lw__config_differs(&old, &new, row)))
+        count++;
+    lw__config_clear(&old);
+    lw__config_clear(&new);
+    lw_test_memory_close(memory);
+    return count;
+}
+
+TEST(changes_that_need_a_restart_are_found) {
+    assert_int_equal(count_restarts("[one]\nname = a\nitem-count = 7\nwait = 5000ms\n"), 0);
+    assert_int_equal(count_restarts("[one]\nname = b\n"), 1);
+    assert_int_equal(count_restarts("[one]\nwait = 6s\nloud = yes\nlevel = high\n"), 3);
+    assert_int_equal(count_restarts("[one]\nexec = a=b\n"), 1);
 }
 
 /* Takes the # from every setting of a sample, but not from its sentences. */

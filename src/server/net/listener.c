@@ -69,7 +69,7 @@ static int read_tcp(const char *text, union address *address, socklen_t *size, l
     uint16_t port;
     if (!colon || (size_t)(colon - text) >= sizeof host || !read_port(colon + 1, &port))
         return lw__refuse(err, LW_EINVAL,
-                          "%s is no address: write HOST:PORT, such as 127.0.0.1:7475, or unix:PATH",
+                          "%s is no address: write HOST:PORT, such as 127.0.0.1:7411, or unix:PATH",
                           lw__slice_show(lw__slice_of(text)).text);
     snprintf(host, sizeof host, "%.*s", (int)(colon - text), text);
     if (strcmp(host, "localhost") == 0)
@@ -87,6 +87,17 @@ static int read_tcp(const char *text, union address *address, socklen_t *size, l
         return refuse_foreign(text, err);
     }
     return is_local(address) ? LW_OK : refuse_foreign(text, err);
+}
+
+static int read_address(const char *text, union address *address, socklen_t *size, lw_error *err) {
+    bool is_unix = strncmp(text, "unix:", 5) == 0;
+    return is_unix ? read_unix(text + 5, address, size, err) : read_tcp(text, address, size, err);
+}
+
+int lw__listener_check(const char *text, lw_error *err) {
+    union address address = {0};
+    socklen_t size = 0;
+    return read_address(text, &address, &size, err);
 }
 
 static void write_text(struct lw__listener *listener) {
@@ -212,11 +223,9 @@ int lw__listener_open(struct lw__listener *listener, struct lw__loop *loop, cons
                       lw_error *err) {
     union address address = {0};
     socklen_t size = 0;
-    bool is_unix = strncmp(text, "unix:", 5) == 0;
     *listener = (struct lw__listener){.loop = loop, .fd = -1};
-    int rc =
-        is_unix ? read_unix(text + 5, &address, &size, err) : read_tcp(text, &address, &size, err);
-    if (rc == LW_OK && is_unix)
+    int rc = read_address(text, &address, &size, err);
+    if (rc == LW_OK && address.any.sa_family == AF_UNIX)
         rc = clear_path(&address, size, err);
     if (rc == LW_OK)
         rc = bind_and_listen(listener, text, &address, size, err);

@@ -1,6 +1,6 @@
 /* Listening sockets: on loopback, in the file system, or inherited from a service manager.
  *
- *     127.0.0.1:7475   [::1]:7475   localhost:7475   unix:/run/legwork/socket
+ *     127.0.0.1:7411   [::1]:7411   localhost:7411   unix:/run/legwork/socket
  *
  * Anything else is refused: until there are tokens and TLS, whoever can connect can do everything.
  *
@@ -30,8 +30,11 @@ struct lw__listener {
     bool is_accepting;
     bool is_unix, is_inherited;
     char path[LW__LISTENER_TEXT_MAX]; /* of a unix socket that is ours to remove; "": none */
-    char text[LW__LISTENER_TEXT_MAX]; /* "http://127.0.0.1:7475", "unix:/run/legwork/socket" */
+    char text[LW__LISTENER_TEXT_MAX]; /* "http://127.0.0.1:7411", "unix:/run/legwork/socket" */
 };
+
+/* Whether it is an address that can be listened on: LW_OK, or LW_EINVAL with a sentence. */
+int lw__listener_check(const char *address, lw_error *err);
 
 /* Opens a listening socket on an address; port 0 takes a free one. Accepts nothing before
  * lw__listener_start. Returns LW_OK; LW_EINVAL: no address, or not a local one; LW_EBUSY: it is in
