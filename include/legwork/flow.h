@@ -219,6 +219,7 @@ typedef struct lw_flow_move_info {
  * nothing and needs no freeing; some 15 KB. */
 typedef struct lw_flow_status {
     uint64_t number; /* of this resource in its store: for paging */
+    char flow[LW_FLOW_NAME_MAX + 1];
     char id[LW_FLOW_ID_MAX + 1];
     char state[LW_FLOW_NAME_MAX + 1]; /* or goal */
     lw_flow_condition condition;
@@ -229,6 +230,7 @@ typedef struct lw_flow_status {
     int64_t since_ms;   /* in this state */
     unsigned open;      /* held: attempts of older generations that still run */
     bool is_unclean;    /* an attempt of an older generation was lost, or not waited for */
+    bool is_partial;    /* lw_flow_peek: the flow is not registered here */
     unsigned step_count;
     lw_flow_step steps[LW_FLOW_STEPS_MAX]; /* as declared */
     unsigned history_count;
@@ -310,6 +312,49 @@ LW_API int lw_flow_wait_fence(lw_engine *engine, const char *flow, const char *i
  * Since: 0.3 */
 LW_API int lw_flow_list(lw_engine *engine, const char *flow, uint64_t after, size_t limit,
                         bool (*each)(void *user, const lw_flow_status *status), void *user);
+
+/* ---- looking from elsewhere --------------------------------------------------------------- */
+
+/* These look at resources of flows that this program has not registered as well: a server, an
+ * operator's tool, a reader or client of a store (lw_open, .role = LW_ROLE_READER). Of a registered
+ * flow they show what lw_flow_get shows; of another (status->is_partial) what the store knows:
+ * state, generation, history, payload; the flags that are set, and the errors of what has failed;
+ * and the tasks that are under way. What only the declaration says is not there:
+ * - steps that have not begun are not among `steps`. Neither is known which step sets which flag,
+ *   unless they have the same name: an entry has a name (it has a task), or a flag, or both; and
+ *   its state may be 0;
+ * - the condition is 0 (its name is "unknown") if nothing is under way and nothing has failed: the
+ *   resource may rest in a state without steps, wait for lw_flow_set, or be halted.
+ * To move a resource or set a flag takes the program that has the declaration.
+ *
+ * On a store that another process owns it is what is on disk; what its owner runs is told, but not
+ * in which attempt. A resource that is not at its goal costs a look at all unfinished tasks there.
+ */
+
+/* Returns LW_OK; LW_ENOTFOUND: no such resource; LW_EINVAL; LW_ENOMEM; LW_EFORKED; LW_ECORRUPT: its
+ * record is damaged; on a store that another process owns also why that cannot be read: LW_EBUSY,
+ * LW_ESYSTEM. Since: 0.3 */
+LW_API int lw_flow_peek(lw_engine *engine, const char *flow, const char *id,
+                        lw_flow_status *status);
+
+/* Which resources. */
+typedef struct lw_flow_filter {
+    size_t struct_size;
+    const char *flow;            /* Default: of all flows */
+    const char *state;           /* or goal. Default: any */
+    lw_flow_condition condition; /* Default: any */
+    uint64_t after;              /* those with a number above this. Default: from the first */
+    size_t limit;                /* Default: 100 */
+} lw_flow_filter;
+
+#define LW_FLOW_FILTER(...) \
+    LW_OPTIONS_OF(lw_flow_filter, .struct_size = sizeof(lw_flow_filter), __VA_ARGS__)
+
+/* Calls `each` for the resources that match (NULL: all), in the order of their start, until it
+ * returns false. The status lives as long as the call. One whose record is damaged is left out.
+ * Returns how many were shown; LW_EINVAL; others as lw_flow_peek. Since: 0.3 */
+LW_API int lw_flow_browse(lw_engine *engine, const lw_flow_filter *filter,
+                          bool (*each)(void *user, const lw_flow_status *status), void *user);
 
 /* ---- inside a step ------------------------------------------------------------------------ */
 

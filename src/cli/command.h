@@ -46,6 +46,9 @@ int lw__command_ls(int argc, const char *const *argv);
 int lw__command_show(int argc, const char *const *argv);
 int lw__command_explain(int argc, const char *const *argv);
 
+/* flows.c */
+int lw__command_flows(int argc, const char *const *argv);
+
 /* watch.c */
 int lw__command_watch(int argc, const char *const *argv);
 

@@ -21,7 +21,7 @@ static int open_store(struct lw__place *place, const struct lw__common *common, 
     if (need == LW__TO_STEER)
         return lw__refuse(err, LW_EINVAL,
                           "%s needs the server: give its address with --url. A store can be "
-                          "opened for ls, show, explain, watch and submit only",
+                          "opened for ls, show, explain, watch, flows and submit only",
                           command);
     if (strncmp(common->url, "memory:", 7) == 0)
         return lw__refuse(err, LW_EINVAL, "memory: is of one process: ask its server instead");
@@ -196,6 +196,33 @@ int lw__place_submit(struct lw__place *place, const lw_task *task, lw_error *err
                    task->priority == LW_ZERO ? 0 : (unsigned long long)task->priority);
     return ask(place, LW__HTTP_POST, &target,
                (struct lw__slice){task->payload.data, task->payload.size}, 0, NULL, err);
+}
+
+int lw__place_flows(struct lw__place *place, const lw_flow_filter *filter, lw_error *err) {
+    struct lw__target target;
+    if (place->engine)
+        return lw__store_flows(place, filter, err);
+    lw__target_begin(&target, "/v1/flows");
+    lw__target_query(&target, "flow", filter->flow);
+    lw__target_query(&target, "state", filter->state);
+    lw__target_query(&target, "condition",
+                     filter->condition ? lw_flow_condition_name(filter->condition) : NULL);
+    if (filter->after)
+        put_number(&target, "after", filter->after);
+    if (filter->limit)
+        put_number(&target, "limit", filter->limit);
+    return look(place, &target, 0, err);
+}
+
+int lw__place_flow(struct lw__place *place, const char *flow, const char *id, lw_error *err) {
+    struct lw__target target;
+    if (place->engine)
+        return lw__store_flow(place, flow, id, err);
+    lw__target_begin(&target, "/v1/flows/");
+    lw__target_part(&target, flow);
+    lw__buffer_put_byte(&target.out, '/');
+    lw__target_part(&target, id);
+    return look(place, &target, 0, err);
 }
 
 int lw__place_post(struct lw__place *place, const char *path, int *code, lw_error *err) {

@@ -10,7 +10,7 @@
 #include "cli/client.h"
 #include "server/json.h"
 
-#include <legwork/engine.h>
+#include <legwork/flow.h>
 
 #define LW__PLACE_KEYS_MAX 2048 /* members of objects in each other */
 #define LW__TARGET_MAX 8192
@@ -40,6 +40,8 @@ int lw__place_list(struct lw__place *place, const lw_filter *filter, lw_error *e
 int lw__place_get(struct lw__place *place, lw_id id, int64_t wait_ms, lw_error *err);
 int lw__place_explain(struct lw__place *place, lw_id id, lw_error *err);
 int lw__place_submit(struct lw__place *place, const lw_task *task, lw_error *err);
+int lw__place_flows(struct lw__place *place, const lw_flow_filter *filter, lw_error *err);
+int lw__place_flow(struct lw__place *place, const char *flow, const char *id, lw_error *err);
 
 /* Of a server only: a POST without a body. *code (may be NULL) is the answer's; without a body the
  * JSON is null. */

@@ -102,6 +102,32 @@ int lw__store_explain(struct lw__place *place, lw_id id, lw_error *err) {
     return end(place, err);
 }
 
+/* ---- flows --------------------------------------------------------------------------------- */
+
+int lw__store_flows(struct lw__place *place, const lw_flow_filter *filter, lw_error *err) {
+    struct lw__flow_page page = {.filter = *filter};
+    struct lw__json_writer json;
+    begin(place, &json);
+    int rc = lw__show_flows(&json, place->engine, &page);
+    if (rc < 0)
+        return lw__refuse(err, rc, "the store cannot be read: %s", lw_status_text(rc));
+    return end(place, err);
+}
+
+int lw__store_flow(struct lw__place *place, const char *flow, const char *id, lw_error *err) {
+    struct lw__json_writer json;
+    lw_flow_status status;
+    int rc = lw_flow_peek(place->engine, flow, id, &status);
+    if (rc < 0)
+        return lw__refuse(
+            err, rc,
+            rc == LW_ENOTFOUND ? "there is no %s/%s, or it has ended" : "%s/%s cannot be read",
+            lw__slice_show(lw__slice_of(flow)).text, lw__slice_show(lw__slice_of(id)).text);
+    begin(place, &json);
+    lw__show_flow(&json, &status, LW__SHOW_ALL);
+    return end(place, err);
+}
+
 /* ---- submit -------------------------------------------------------------------------------- */
 
 int lw__store_submit(struct lw__place *place, const lw_task *task, lw_error *err) {

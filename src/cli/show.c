@@ -1,7 +1,9 @@
 /* `legwork show` and `legwork explain`: all about a task, and why it is where it is. */
 #include "cli/command.h"
+#include "cli/flows.h"
 #include "cli/place.h"
 #include "cli/screen.h"
+#include "server/refuse.h"
 
 #include <legwork/lease.h>
 #include <stdlib.h>
@@ -215,31 +217,67 @@ static void print_reasons(struct lw__json why) {
 
 /* ---- commands ------------------------------------------------------------------------------ */
 
-static int show_one(struct lw__place *place, lw_id id, lw_error *err) {
-    return lw__place_get(place, id, 0, err);
+/* What is asked about each word, and how the answer is printed. */
+struct question {
+    const char *command;
+    int (*ask)(struct lw__place *place, const char *word, lw_error *err);
+    void (*print)(struct lw__json answer);
+};
+
+/* "site/example.org": of a flow. */
+static int show_flow(struct lw__place *place, const char *word, const char *slash, lw_error *err) {
+    char flow[LW_FLOW_NAME_MAX + 1];
+    size_t size = (size_t)(slash - word);
+    if (size == 0 || size > LW_FLOW_NAME_MAX || !slash[1])
+        return lw__refuse(err, LW_EINVAL, "%s is no FLOW/ID: legwork flows shows them",
+                          lw__slice_show(lw__slice_of(word)).text);
+    memcpy(flow, word, size);
+    flow[size] = '\0';
+    return lw__place_flow(place, flow, slash + 1, err);
 }
 
-/* For each id: asks, and prints. The worst exit code is the one that counts. */
+static int show_any(struct lw__place *place, const char *word, lw_error *err) {
+    const char *slash = strchr(word, '/');
+    lw_id id;
+    if (slash)
+        return show_flow(place, word, slash, err);
+    int rc = lw__id_read(word, &id, err);
+    return rc < 0 ? rc : lw__place_get(place, id, 0, err);
+}
+
+static void print_any(struct lw__json answer) {
+    struct lw__json part;
+    if (lw__json_find(answer, "flow", &part))
+        lw__print_flow(answer);
+    else
+        print_task(answer);
+}
+
+static int explain(struct lw__place *place, const char *word, lw_error *err) {
+    lw_id id;
+    int rc = lw__id_read(word, &id, err);
+    return rc < 0 ? rc : lw__place_explain(place, id, err);
+}
+
+/* For each word: asks, and prints. The worst exit code is the one that counts. */
 static int for_each(int argc, const char *const *argv, const struct lw__usage *usage,
-                    int (*ask)(struct lw__place *place, lw_id id, lw_error *err),
-                    void (*print)(struct lw__json answer)) {
+                    const struct question *question) {
     struct lw__arguments arguments;
     struct lw__common common;
     int code = LW__EXIT_OK;
     if (!lw__arguments_read(&arguments, usage, argc, argv, &common, &code))
         return code;
-    struct lw__place *place = lw__place_open(&common, LW__TO_LOOK, "show", &code);
+    struct lw__place *place = lw__place_open(&common, LW__TO_LOOK, question->command, &code);
     for (size_t i = 0; place && i < arguments.count; i++) {
         lw_error err = {0};
-        lw_id id;
         if (i > 0 && !common.is_json)
             putchar('\n');
-        if (lw__id_read(arguments.words[i], &id, &err) < 0 || ask(place, id, &err) < 0)
+        if (question->ask(place, arguments.words[i], &err) < 0)
             code = lw__place_complain(place, &err);
         else if (common.is_json)
             lw__place_print(place);
         else
-            print(place->json);
+            question->print(place->json);
     }
     lw__place_close(place);
     lw__arguments_clear(&arguments);
@@ -248,14 +286,16 @@ static int for_each(int argc, const char *const *argv, const struct lw__usage *u
 
 int lw__command_show(int argc, const char *const *argv) {
     static const struct lw__usage usage = {
-        .line = "show ID... [FLAG...]",
+        .line = "show ID... [FLAG...] | show FLOW/ID... [FLAG...]",
         .about = "Shows all about tasks: what happened when, the errors of the attempts, the\n"
-                 "payload and the result.",
-        .example = "  legwork show 17\n  legwork show 17 --json | jq .result",
+                 "payload and the result. Of a resource of a flow: its state, flags and history.",
+        .example = "  legwork show 17\n  legwork show 17 --json | jq .result\n"
+                   "  legwork show site/example.org",
         .table = {rows, sizeof rows / sizeof *rows},
         .words_min = 1,
         .words_max = LW__WORDS_MAX};
-    return for_each(argc, argv, &usage, show_one, print_task);
+    static const struct question question = {"show", show_any, print_any};
+    return for_each(argc, argv, &usage, &question);
 }
 
 int lw__command_explain(int argc, const char *const *argv) {
@@ -266,5 +306,6 @@ int lw__command_explain(int argc, const char *const *argv) {
         .table = {rows, sizeof rows / sizeof *rows},
         .words_min = 1,
         .words_max = LW__WORDS_MAX};
-    return for_each(argc, argv, &usage, lw__place_explain, print_reasons);
+    static const struct question question = {"explain", explain, print_reasons};
+    return for_each(argc, argv, &usage, &question);
 }

@@ -170,6 +170,10 @@ uint16_t lw__layer_kind_number(lw_engine *engine, const char *kind) {
     return info ? info->number : UINT16_MAX;
 }
 
+const char *lw__layer_kind_name(const lw_engine *engine, uint16_t number) {
+    return lw__kind_of(engine, number)->name;
+}
+
 /* ---- scopes that change ------------------------------------------------------------------- */
 
 static struct lw__scope_await **bucket_of(lw_engine *engine, uint64_t scope) {

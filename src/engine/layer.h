@@ -98,8 +98,9 @@ int lw__layer_then(struct lw__settling *settling, const struct lw__layer_task *t
 /* After puts: brings workers. */
 void lw__layer_attend(lw_engine *engine);
 
-/* The number of a kind; 0xffff: it was never heard of. */
+/* The number of a kind; 0xffff: it was never heard of. And the name that a number has. */
 uint16_t lw__layer_kind_number(lw_engine *engine, const char *kind);
+const char *lw__layer_kind_name(const lw_engine *engine, uint16_t number);
 
 /* ---- scopes that change ------------------------------------------------------------------- */
 

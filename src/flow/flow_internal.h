@@ -4,6 +4,7 @@
  *     dot.c       its graph                           steer.c   start, move, set, resume, force
  *     register.c  flows of an engine                  status.c  the status as a program sees it
  *     record.c    the status as bytes, and back       wait.c    waiting for it
+ *     peek.c      the status without a declaration
  *     steps.c     what is ready, and what follows from a flag
  *
  * A resource is a scope of the store (store/store.h), named "<flow>/<id>"; its bytes are the
@@ -172,6 +173,9 @@ static inline const char *lw__flow_id_of(const struct lw__flow *flow, const char
 int lw__flow_find(const lw_engine *engine, const char *name, const struct lw__flow **flow,
                   lw_error *err);
 
+/* The flow of a name that is not ended by a zero; NULL: it is not registered. */
+const struct lw__flow *lw__flow_named(const lw_engine *engine, const char *name, size_t size);
+
 /* ---- run.c -------------------------------------------------------------------------------- */
 
 extern const struct lw__layer lw__flow_layer;
@@ -201,7 +205,7 @@ void lw__flow_tell(const struct lw__flow *flow, lw_flow_event_type type, const c
 
 /* A resource as it is at one moment. */
 struct lw__sight {
-    const struct lw__flow *flow;
+    const struct lw__flow *flow; /* NULL: it is not registered here */
     struct lw__scope_copy copy;
     struct lw__record record;
     struct lw__scope_task tasks[2 * LW_FLOW_STEPS_MAX];
@@ -215,11 +219,19 @@ int lw__sight_take(lw_engine *engine, const struct lw__flow *flow, const char *i
 int lw__sight_take_next(lw_engine *engine, const struct lw__flow *flow, uint64_t after,
                         struct lw__sight *sight);
 
-lw_flow_condition lw__sight_condition(const struct lw__sight *sight);
+/* Before a look of one's own, and after it: LW_OK, LW_ECORRUPT. */
+void lw__sight_prepare(struct lw__sight *sight, const struct lw__flow *flow);
+int lw__sight_read(struct lw__sight *sight);
+
+lw_flow_condition lw__sight_condition(const struct lw__sight *sight); /* of a registered flow */
 void lw__sight_show(lw_engine *engine, const struct lw__sight *sight, lw_flow_status *status);
 
 /* Of the first start of what has this name now. */
 uint64_t lw__sight_birth(const struct lw__sight *sight);
+
+/* peek.c: the steps, the condition and the reason, as far as they are known without a flow. */
+void lw__sight_show_partial(lw_engine *engine, const struct lw__sight *sight,
+                            lw_flow_status *status);
 
 struct lw__sight *lw__sight_open(lw_engine *engine); /* NULL: no memory */
 void lw__sight_close(lw_engine *engine, struct lw__sight *sight);

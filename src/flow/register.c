@@ -64,6 +64,15 @@ int lw__flow_find(const lw_engine *engine, const char *name, const struct lw__fl
     return lw__flow_unknown(LW_ENOTFOUND, "flow", name, known, count, err);
 }
 
+const struct lw__flow *lw__flow_named(const lw_engine *engine, const char *name, size_t size) {
+    char copy[LW_FLOW_NAME_MAX + 1];
+    if (size > LW_FLOW_NAME_MAX)
+        return NULL;
+    memcpy(copy, name, size);
+    copy[size] = 0;
+    return find(book_of(engine), copy);
+}
+
 /* ---- kinds -------------------------------------------------------------------------------- */
 
 /* What is not given has the defaults of flows, not those of handlers. */

@@ -34,7 +34,7 @@ void lw__sight_close(lw_engine *engine, struct lw__sight *sight) {
     lw__free(lw__layer_allocator(engine), sight, sizeof *sight);
 }
 
-static void prepare(struct lw__sight *sight, const struct lw__flow *flow) {
+void lw__sight_prepare(struct lw__sight *sight, const struct lw__flow *flow) {
     sight->flow = flow;
     sight->copy =
         (struct lw__scope_copy){.bytes = sight->bytes,
@@ -43,7 +43,7 @@ static void prepare(struct lw__sight *sight, const struct lw__flow *flow) {
                                 .task_capacity = sizeof sight->tasks / sizeof *sight->tasks};
 }
 
-static int read_record(struct lw__sight *sight) {
+int lw__sight_read(struct lw__sight *sight) {
     return lw__record_read(&sight->record, (lw_bytes){sight->bytes, sight->copy.size});
 }
 
@@ -56,9 +56,9 @@ int lw__sight_take(lw_engine *engine, const struct lw__flow *flow, const char *i
     if (strnlen(id, LW_FLOW_ID_MAX + 1) > LW_FLOW_ID_MAX)
         return LW_ENOTFOUND;
     snprintf(name, sizeof name, "%s/%s", flow->name, id);
-    prepare(sight, flow);
+    lw__sight_prepare(sight, flow);
     int rc = store->ops->scope_find(store, name, &sight->copy);
-    return rc < 0 ? rc : read_record(sight);
+    return rc < 0 ? rc : lw__sight_read(sight);
 }
 
 int lw__sight_take_next(lw_engine *engine, const struct lw__flow *flow, uint64_t after,
@@ -66,11 +66,11 @@ int lw__sight_take_next(lw_engine *engine, const struct lw__flow *flow, uint64_t
     struct lw__store *store = lw__layer_store(engine);
     int rc;
     do {
-        prepare(sight, flow);
+        lw__sight_prepare(sight, flow);
         rc = store->ops->scope_next(store, after, &sight->copy);
         after = sight->copy.id;
     } while (rc == LW_OK && !lw__flow_id_of(flow, sight->copy.name));
-    return rc < 0 ? rc : read_record(sight);
+    return rc < 0 ? rc : lw__sight_read(sight);
 }
 
 uint64_t lw__sight_birth(const struct lw__sight *sight) {
@@ -167,24 +167,40 @@ static void show_history(const struct lw__sight *sight, lw_flow_status *status) 
     memcpy(status->state, record->is_at_goal ? last->state : record->state, sizeof status->state);
 }
 
-void lw__sight_show(lw_engine *engine, const struct lw__sight *sight, lw_flow_status *status) {
+static void show_declared(lw_engine *engine, const struct lw__sight *sight,
+                          lw_flow_status *status) {
     const struct lw__flow *flow = sight->flow;
-    const struct lw__record *record = &sight->record;
-    const struct lw__flow_state *state = lw__flow_state_of(flow, record->state);
-    memset(status, 0, sizeof *status);
-    status->number = sight->copy.id;
-    snprintf(status->id, sizeof status->id, "%s", lw__flow_id_of(flow, sight->copy.name));
+    const struct lw__flow_state *state = lw__flow_state_of(flow, sight->record.state);
     status->condition = lw__sight_condition(sight);
-    status->generation = sight->copy.generation;
-    status->version = sight->copy.version;
-    status->open = sight->copy.open;
-    status->is_unclean = sight->copy.is_unclean;
     for (unsigned i = 0; state && i < flow->step_count; i++) {
         if (state->steps & LW__STEP_BIT(i))
             show_step(engine, sight, &flow->steps[i], &status->steps[status->step_count++]);
     }
-    show_history(sight, status);
     show_reason(sight, status);
+}
+
+/* The name of a scope is "<flow>/<id>". */
+static void show_name(const struct lw__sight *sight, lw_flow_status *status) {
+    const char *name = sight->copy.name;
+    size_t size = strcspn(name, "/");
+    snprintf(status->flow, sizeof status->flow, "%.*s", (int)size, name);
+    snprintf(status->id, sizeof status->id, "%s", name + size + (name[size] == '/'));
+}
+
+void lw__sight_show(lw_engine *engine, const struct lw__sight *sight, lw_flow_status *status) {
+    const struct lw__record *record = &sight->record;
+    memset(status, 0, sizeof *status);
+    show_name(sight, status);
+    status->number = sight->copy.id;
+    status->generation = sight->copy.generation;
+    status->version = sight->copy.version;
+    status->open = sight->copy.open;
+    status->is_unclean = sight->copy.is_unclean;
+    show_history(sight, status);
+    if (sight->flow)
+        show_declared(engine, sight, status);
+    else
+        lw__sight_show_partial(engine, sight, status);
     status->payload_size = record->payload.size;
     if (record->payload.size > 0)
         memcpy(status->payload, record->payload.data, record->payload.size);

@@ -20,10 +20,12 @@ const struct lw__route lw__routes[LW__ROUTES] = {
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 
-/* Whether a path has the shape of a route's; *part is what stands for its {part}, if it has one. */
-static bool fits(const char *pattern, struct lw__slice path, struct lw__slice *part) {
+#define PARTS_MAX 2
+
+/* Whether a path has the shape of a route's; `parts` is what stands for its {part}s. */
+static bool fits(const char *pattern, struct lw__slice path, struct lw__slice parts[PARTS_MAX]) {
     const char *at = path.data, *end = lw__slice_end(path);
-    *part = (struct lw__slice){NULL, 0};
+    size_t count = 0;
     while (*pattern) {
         if (*pattern == '{') {
             const char *begin = at;
@@ -31,7 +33,8 @@ static bool fits(const char *pattern, struct lw__slice path, struct lw__slice *p
                 at++;
             if (at == begin)
                 return false;
-            *part = lw__slice_between(begin, at);
+            assert(count < PARTS_MAX);
+            parts[count++] = lw__slice_between(begin, at);
             pattern = strchr(pattern, '}') + 1;
         } else if (at == end || *at++ != *pattern++) {
             return false;
@@ -44,27 +47,34 @@ static bool answers(const struct lw__route *route, enum lw__http_method method) 
     return route->method == method || (route->method == LW__HTTP_GET && method == LW__HTTP_HEAD);
 }
 
-static int decode_part(struct lw__slice part, char *memory, size_t room,
-                       struct lw__route_match *match, lw_error *err) {
+/* One after another, each ended by a zero: together they are shorter than the path. */
+static int decode_parts(const struct lw__slice parts[PARTS_MAX], char *memory, size_t room,
+                        struct lw__route_match *match, lw_error *err) {
+    char **const into[PARTS_MAX] = {&match->part, &match->second};
     const char *name = strchr(match->route->path, '{');
-    char what[32];
-    if (!name)
-        return LW_OK;
-    snprintf(what, sizeof what, "%.*s", (int)strcspn(name + 1, "}"), name + 1);
-    match->part = memory;
-    return lw__percent_decode(part, false, memory, room, what, err);
+    int rc = LW_OK;
+    for (size_t i = 0; name && rc == LW_OK; i++, name = strchr(name + 1, '{')) {
+        char what[32];
+        snprintf(what, sizeof what, "%.*s", (int)strcspn(name + 1, "}"), name + 1);
+        *into[i] = memory;
+        rc = lw__percent_decode(parts[i], false, memory, room, what, err);
+        size_t size = rc == LW_OK ? strlen(memory) + 1 : 0;
+        memory += size;
+        room -= size;
+    }
+    return rc;
 }
 
 int lw__route_find(enum lw__http_method method, struct lw__slice path, char *memory, size_t room,
                    struct lw__route_match *match, lw_error *err) {
-    struct lw__slice part;
-    *match = (struct lw__route_match){NULL, NULL, 0};
+    struct lw__slice parts[PARTS_MAX];
+    *match = (struct lw__route_match){.route = NULL};
     for (size_t i = 0; i < LW__ROUTES; i++) {
-        if (!fits(lw__routes[i].path, path, &part))
+        if (!fits(lw__routes[i].path, path, parts))
             continue;
         if (answers(&lw__routes[i], method)) {
             match->route = &lw__routes[i];
-            return decode_part(part, memory, room, match, err);
+            return decode_parts(parts, memory, room, match, err);
         }
         match->allowed |= 1u << lw__routes[i].method;
     }

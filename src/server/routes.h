@@ -51,6 +51,10 @@
     X(PAUSE, POST, "/v1/queues/{queue}/pause", "pause", "", "Lets no task of a queue start")   \
     X(RESUME, POST, "/v1/queues/{queue}/resume", "resume", "", "Lets them start again")        \
     X(KINDS, GET, "/v1/kinds", "kinds", "", "Lists the kinds with their figures")              \
+    X(FLOWS, GET, "/v1/flows", "flows", "flow state condition after limit",                    \
+      "Lists the resources of flows, in the order of their start")                             \
+    X(FLOW, GET, "/v1/flows/{flow}/{id}", "flow", "",                                          \
+      "Shows a resource: its state, flags, steps and history")                                 \
     X(DRAIN, POST, "/v1/drain", "drain", "",                                                   \
       "Accepts no more tasks, runs what is due, and stops the server")                         \
     X(METRICS, GET, "/metrics", "metrics", "", "The figures, as OpenMetrics")                  \
@@ -80,12 +84,13 @@ extern const struct lw__route lw__routes[LW__ROUTES];
 /* What a request asks for. */
 struct lw__route_match {
     const struct lw__route *route; /* NULL: none */
-    char *part;                    /* what stands for {queue} or {id}; NULL: the path has none */
-    unsigned allowed;              /* without a route: the methods that this path has, a bit
+    char *part;       /* what stands for {queue}, {id} or {flow}; NULL: the path has none */
+    char *second;     /* of a path with two, the other one */
+    unsigned allowed; /* without a route: the methods that this path has, a bit
                                     * 1 << lw__http_method each */
 };
 
-/* Finds the route of a request. The part is written into the caller's memory, of at least
+/* Finds the route of a request. The parts are written into the caller's memory, of at least
  * path.size + 1 bytes.
  * Returns LW_OK; LW_ENOTFOUND: no such path (404), or, if allowed is not 0, not with this method
  * (405); LW_EINVAL: a part that is not UTF-8 (400); each with a sentence. */

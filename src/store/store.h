@@ -346,7 +346,7 @@ struct lw__remote_ops {
 struct lw__store_ops {
     const char *scheme; /* "memory" */
     /* NULL: it is this process's own. Otherwise the port is of an empty index but for open, close,
-     * names, and stop. */
+     * names, looking at scopes, and stop. */
     const struct lw__remote_ops *remote;
     int (*open)(struct lw__store **store, const char *rest, const struct lw__store_options *options,
                 lw_error *err);
@@ -446,7 +446,8 @@ struct lw__store_ops {
     int (*scope_change)(struct lw__store *store, uint64_t now, uint64_t id, uint64_t generation,
                         struct lw__scope_change *change, struct lw__put *puts, size_t count);
 
-    /* Copies the scope of this name, or the first with an id above `after`: LW_OK, LW_ENOTFOUND. */
+    /* Copies the scope of this name, or the first with an id above `after`: LW_OK, LW_ENOTFOUND; of
+     * a remote store also why it cannot be read. */
     int (*scope_find)(struct lw__store *store, const char *name, struct lw__scope_copy *copy);
     int (*scope_next)(struct lw__store *store, uint64_t after, struct lw__scope_copy *copy);
 

@@ -84,6 +84,8 @@ TEST(a_running_server_says_which_changes_need_a_restart) {
     struct served s;
     write_file("x.conf", "[limits]\nbody-max = 1KiB\n");
     served_start_with(&s, (const char *const[]){"--config", "x.conf", NULL}, keep_errors);
+    struct answer a = served_ask(&s, "GET /healthz", NULL); /* it listens for signals, too */
+    answer_free(&a);
     write_file("x.conf", "[limits]\nbody-max = 2KiB\ntasks-max = 7\n");
     kill(s.pid, SIGHUP);
     await_error("the settings were read again");

@@ -49,6 +49,16 @@ TEST(paths_and_methods_find_their_route) {
                  "a/b:\xc3\xa4+");
 }
 
+TEST(a_path_may_have_two_parts) {
+    assert_route(LW__HTTP_GET, "/v1/flows/site/a%2Fb", LW__ROUTE_FLOW, "site");
+    assert_string_equal(match.second, "a/b");
+    assert_route(LW__HTTP_GET, "/v1/flows", LW__ROUTE_FLOWS, NULL);
+    assert_status(find(LW__HTTP_GET, "/v1/flows/site/%ff"), LW_EINVAL);
+    assert_string_equal(err.message, "id is \"%ff\", which is not UTF-8");
+    assert_status(find(LW__HTTP_GET, "/v1/flows/site"), LW_ENOTFOUND);
+    assert_status(find(LW__HTTP_GET, "/v1/flows/site/a/b"), LW_ENOTFOUND);
+}
+
 TEST(every_route_is_found_by_its_own_path) {
     for (size_t i = 0; i < LW__ROUTES; i++) {
         assert_int_equal(lw__routes[i].id, i);
@@ -186,10 +196,10 @@ static void assert_operation(const struct lw__route *route, struct lw__json oper
     size_t count = 0;
     assert_means(member(operation, "operationId"), route->name);
     assert_means(member(operation, "summary"), route->summary);
-    const char *part = strchr(route->path, '{');
-    if (part)
+    for (const char *part = strchr(route->path, '{'); part; part = strchr(part + 1, '{')) {
         assert_parameter(operation, part + 1, strcspn(part + 1, "}"), "path");
-    count += part != NULL;
+        count++;
+    }
     for (const char *at = route->query; *at; count++) {
         size_t size = strcspn(at, " ");
         assert_parameter(operation, at, size, "query");

@@ -8,6 +8,7 @@
  *     guard.c     whom to refuse at the door      steer.c     routes of an operator
  *     health.c    health, readiness, figures      work.c      routes of a worker
  *     stop.c      signals, drain                  claims.c    who waits for a task
+ *                                                 flows.c     routes that show resources
  *
  * A request's way: the peer reads its head, the guard and the table of routes (server/routes.h)
  * decide on it, the body is read, and the route's function is called, on the loop. It must not
@@ -90,7 +91,8 @@ struct lw__exchange {
     struct lw__http_terms terms;
     bool is_begun, is_ready;
 
-    const char *part; /* {queue} or {id}; NULL: the path has none */
+    const char *part;   /* {queue}, {id} or {flow}; NULL: the path has none */
+    const char *second; /* {id} behind a {flow} */
     struct lw__route_query query;
     char traceparent[LW__TRACEPARENT_SIZE + 1]; /* "": none */
     struct lw__buffer body;
@@ -238,6 +240,17 @@ void lw__show_task(struct lw__json_writer *json, const lw_snapshot *task, enum l
 void lw__show_bytes(struct lw__json_writer *json, const char *name, lw_bytes bytes);
 
 void lw__show_base64(struct lw__json_writer *json, const char *name, lw_bytes bytes);
+
+void lw__show_flow(struct lw__json_writer *json, const lw_flow_status *flow, enum lw__show how);
+
+/* {"flows": [...], "after": ...}. Returns LW_OK, or what lw_flow_browse said. */
+struct lw__flow_page {
+    lw_flow_filter filter;
+    struct lw__json_writer *json;
+    size_t count;
+    uint64_t last;
+};
+int lw__show_flows(struct lw__json_writer *json, lw_engine *engine, struct lw__flow_page *page);
 
 /* Reads the body as a document; LW_EINVAL with a sentence. */
 int lw__document_read(struct lw__exchange *x, struct lw__json *value, lw_error *err);

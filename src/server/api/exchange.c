@@ -72,6 +72,7 @@ static int find_route(struct lw__exchange *x, const struct lw__http_request *req
         lw__route_find(request->method, request->path, memory, request->path.size + 1, &match, err);
     x->route = match.route;
     x->part = match.part;
+    x->second = match.second;
     x->reply.allowed = match.route ? 0 : match.allowed;
     return rc;
 }

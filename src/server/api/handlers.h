@@ -21,6 +21,10 @@ void lw__serve_explain(struct lw__exchange *x);
 void lw__serve_queues(struct lw__exchange *x);
 void lw__serve_kinds(struct lw__exchange *x);
 
+/* flows.c */
+void lw__serve_flows(struct lw__exchange *x);
+void lw__serve_flow(struct lw__exchange *x);
+
 /* steer.c */
 void lw__serve_cancel(struct lw__exchange *x);
 void lw__serve_run(struct lw__exchange *x);

@@ -90,7 +90,7 @@ static int copy_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted
 }
 
 /* After a crash the list of what ran is still there, until the next owner comes. */
-static bool is_running(const struct lw__sqlite *sqlite, uint64_t id) {
+bool lw__sqlite_client_runs(const struct lw__sqlite *sqlite, uint64_t id) {
     const char *path = sqlite->file->path;
     return lw__running_has(path, id) && lw__sqlite_owner_find(path) != 0;
 }
@@ -117,7 +117,7 @@ static int copy_task(struct lw__store *store, const struct lw__wanted *wanted,
         if (rc < 0)
             return rc;
         lw_state state = lw__task_state(copy);
-        if (state == LW_ENQUEUED && is_running(sqlite, copy->id))
+        if (state == LW_ENQUEUED && lw__sqlite_client_runs(sqlite, copy->id))
             lw__put(&copy->state, LW_STARTED);
         if (wanted->state == 0 || wanted->state == lw__task_state(copy))
             return LW_OK;
@@ -354,6 +354,8 @@ const struct lw__store_ops lw__sqlite_client_ops = {
     .queue = lw__index_queue,
     .set_kind = lw__index_set_kind,
     .set_queue = lw__index_set_queue,
+    .scope_find = lw__sqlite_client_scope_find,
+    .scope_next = lw__sqlite_client_scope_next,
     .pause = pause_not,
     .next_told = lw__index_next_told,
     .restrain = lw__index_restrain,

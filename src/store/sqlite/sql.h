@@ -27,6 +27,8 @@
     X(SCOPE_PUT, scope_put)             \
     X(SCOPE_DELETE, scope_delete)       \
     X(SCOPE_SCAN, scope_scan)           \
+    X(SCOPE_FIND, scope_find)           \
+    X(SCOPE_NEXT, scope_next)           \
     X(OUTBOX_PUT, outbox_put)           \
     X(OUTBOX_ASK, outbox_ask)           \
     X(OUTBOX_SCAN, outbox_scan)         \
@@ -47,6 +49,7 @@
     X(OUTBOX_CHECKPOINT, outbox_checkpoint) \
     X(TASK_AHEAD, task_ahead)               \
     X(TASK_LOAD, task_load)                 \
+    X(SCOPE_TASKS, scope_tasks)             \
     X(HISTORY_LOAD, history_load)           \
     X(CONFIGURE, configure)                 \
     X(IDENTITY, identity)                   \

@@ -6,7 +6,7 @@
  *     intake.c   from the outbox into the index  outbox.c a program's own connection
  *     recall.c   payloads, back into memory      reader.h a connection that only reads
  *     remove.c   rows that leave                 running.h who runs what
- *     client.c   the port, where another process is the owner
+ *     client.c   the port, where another process is the owner; client_scope.c: its scopes
  */
 #ifndef LW_STORE_SQLITE_SQLITE_H
 #define LW_STORE_SQLITE_SQLITE_H
@@ -71,6 +71,15 @@ extern const struct lw__store_ops lw__sqlite_client_ops;
 /* The file is open, with this role. LW_OK, LW_ENOMEM. */
 int lw__sqlite_open_client(struct lw__sqlite *sqlite, const struct lw__store_options *options,
                            lw_error *err);
+
+/* Whether the owner runs this task right now. */
+bool lw__sqlite_client_runs(const struct lw__sqlite *sqlite, uint64_t id);
+
+/* client_scope.c; see struct lw__store_ops. */
+int lw__sqlite_client_scope_find(struct lw__store *store, const char *name,
+                                 struct lw__scope_copy *copy);
+int lw__sqlite_client_scope_next(struct lw__store *store, uint64_t after,
+                                 struct lw__scope_copy *copy);
 
 /* ---- write.c ------------------------------------------------------------------------------ */
 
