@@ -16,7 +16,11 @@
 /* ---- rows --------------------------------------------------------------------------------- */
 
 static struct lw__removal *removal_of(struct lw__sqlite *sqlite, enum lw__sql which) {
-    return which == LW__SQL_TASK_DELETE ? &sqlite->task_removal : &sqlite->history_removal;
+    switch (which) {
+    case LW__SQL_TASK_DELETE: return &sqlite->task_removal;
+    case LW__SQL_LEASE_DELETE: return &sqlite->lease_removal;
+    default: return &sqlite->history_removal;
+    }
 }
 
 static int remove_now(struct lw__sqlite *sqlite, enum lw__sql which, lw_error *err) {
@@ -26,7 +30,8 @@ static int remove_now(struct lw__sqlite *sqlite, enum lw__sql which, lw_error *e
         return LW_OK;
     sqlite3_bind_int64(s, 1, (int64_t)removal->first);
     sqlite3_bind_int64(s, 2, (int64_t)removal->last);
-    sqlite->removed_rows += removal->last - removal->first + 1;
+    if (which != LW__SQL_LEASE_DELETE) /* those are small, and soon replaced */
+        sqlite->removed_rows += removal->last - removal->first + 1;
     *removal = (struct lw__removal){0, 0};
     return lw__sqlite_file_run(sqlite->file, which, REMOVING, err);
 }
@@ -43,13 +48,23 @@ int lw__sqlite_remove(struct lw__sqlite *sqlite, enum lw__sql which, uint64_t id
     return rc;
 }
 
+int lw__sqlite_remove_before(struct lw__sqlite *sqlite, enum lw__sql which, uint64_t id,
+                             lw_error *err) {
+    const struct lw__removal *removal = removal_of(sqlite, which);
+    bool is_among = id >= removal->first && id <= removal->last;
+    return is_among ? remove_now(sqlite, which, err) : LW_OK;
+}
+
 int lw__sqlite_remove_all(struct lw__sqlite *sqlite, lw_error *err) {
     int rc = remove_now(sqlite, LW__SQL_TASK_DELETE, err);
+    if (rc == LW_OK)
+        rc = remove_now(sqlite, LW__SQL_LEASE_DELETE, err);
     return rc == LW_OK ? remove_now(sqlite, LW__SQL_HISTORY_DELETE, err) : rc;
 }
 
 void lw__sqlite_remove_none(struct lw__sqlite *sqlite) {
-    sqlite->task_removal = sqlite->history_removal = (struct lw__removal){0, 0};
+    sqlite->task_removal = sqlite->history_removal = sqlite->lease_removal =
+        (struct lw__removal){0, 0};
 }
 
 /* ---- room --------------------------------------------------------------------------------- */

@@ -50,8 +50,8 @@ struct lw__sqlite {
     uint64_t last_generation; /* of scopes, as it was last written; the pump's */
     bool is_unsure;           /* what is in the file, until it was opened anew; the pump's */
     struct lw__intake intake;
-    struct lw__mutex client_mu;                       /* of a client: one at a time uses the file */
-    struct lw__removal task_removal, history_removal; /* the pump's */
+    struct lw__mutex client_mu; /* of a client: one at a time uses the file */
+    struct lw__removal task_removal, history_removal, lease_removal; /* the pump's */
     uint64_t removed_rows; /* since the file was last looked at; the pump's */
     uint64_t token_bound;  /* no token above was given, as the file has it; the pump's */
     struct lw__pump pump;
@@ -109,9 +109,13 @@ uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms);
 
 /* ---- remove.c ----------------------------------------------------------------------------- */
 
-/* Deletes a row in the present transaction, but not at once: LW__SQL_TASK_DELETE or
- * LW__SQL_HISTORY_DELETE. The second does what is left to be done, the third forgets it. */
+/* Deletes a row in the present transaction, but not at once: LW__SQL_TASK_DELETE,
+ * LW__SQL_LEASE_DELETE or LW__SQL_HISTORY_DELETE. _all does what is left to be done, _none forgets
+ * it. */
 int lw__sqlite_remove(struct lw__sqlite *sqlite, enum lw__sql which, uint64_t id, lw_error *err);
+/* Deletes it at once if it is among those that wait for that: a row of this id is to be written. */
+int lw__sqlite_remove_before(struct lw__sqlite *sqlite, enum lw__sql which, uint64_t id,
+                             lw_error *err);
 int lw__sqlite_remove_all(struct lw__sqlite *sqlite, lw_error *err);
 void lw__sqlite_remove_none(struct lw__sqlite *sqlite);
 

@@ -176,12 +176,15 @@ static int write_lease(struct lw__sqlite *sqlite, const struct lw__task *task, l
     const struct lw__lease *lease = lease_of(sqlite, &view);
     if (!lease)
         return LW_OK;
+    int rc = lw__sqlite_remove_before(sqlite, LW__SQL_LEASE_DELETE, view.id, err);
+    if (rc < 0)
+        return rc;
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     sqlite3_bind_int64(s, 2, (int64_t)view.token);
     bind_text(s, 3, lease->holder);
     bind_time(sqlite, s, 4, view.started_at);
     bind_time(sqlite, s, 5, atomic_load(&lease->until));
-    int rc = run(sqlite, LW__SQL_LEASE_PUT, err);
+    rc = run(sqlite, LW__SQL_LEASE_PUT, err);
     if (rc < 0)
         return rc;
     s = statement(sqlite, LW__SQL_TASK_LEASE);
@@ -191,11 +194,6 @@ static int write_lease(struct lw__sqlite *sqlite, const struct lw__task *task, l
     sqlite3_bind_int64(s, 4, view.attempts);
     bind_count(s, 5, (view.flags & LW__TASK_CANCELLING) != 0);
     return run(sqlite, LW__SQL_TASK_LEASE, err);
-}
-
-static int write_unlease(struct lw__sqlite *sqlite, uint64_t id, lw_error *err) {
-    sqlite3_bind_int64(statement(sqlite, LW__SQL_LEASE_DELETE), 1, (int64_t)id);
-    return run(sqlite, LW__SQL_LEASE_DELETE, err);
 }
 
 static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
@@ -316,7 +314,8 @@ static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error
         return lw__sqlite_remove(sqlite, LW__SQL_HISTORY_DELETE, entry->id, err);
     case LW__JOURNAL_VOID: return lw__sqlite_remove(sqlite, LW__SQL_TASK_DELETE, entry->id, err);
     case LW__JOURNAL_LEASE: return write_lease(sqlite, entry->task, err);
-    case LW__JOURNAL_UNLEASE: return write_unlease(sqlite, entry->id, err);
+    case LW__JOURNAL_UNLEASE:
+        return lw__sqlite_remove(sqlite, LW__SQL_LEASE_DELETE, entry->id, err);
     case LW__JOURNAL_PUBLISH: return write_publish(sqlite, entry->task, err);
     case LW__JOURNAL_SCOPE: return write_scope(sqlite, entry->image, err);
     case LW__JOURNAL_SCOPE_LEAVE: return write_scope_leave(sqlite, entry->id, err);

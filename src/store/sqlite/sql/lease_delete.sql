@@ -1,1 +1,1 @@
-DELETE FROM legwork_lease WHERE task_id = ?1;
+DELETE FROM legwork_lease WHERE task_id BETWEEN ?1 AND ?2;

@@ -97,10 +97,10 @@ CREATE TABLE legwork_history (
 CREATE TABLE legwork_lease (
     -- Tasks that remote workers have. They survive a restart of the owner.
     task_id    INTEGER PRIMARY KEY,
-    token      INTEGER NOT NULL UNIQUE, -- of the attempt; whoever settles has to know it
+    token      INTEGER NOT NULL, -- of the attempt, unique; whoever settles has to know it
     worker     TEXT    NOT NULL,
     started_ms INTEGER NOT NULL,
-    until_ms   INTEGER NOT NULL         -- then the task is runnable again
+    until_ms   INTEGER NOT NULL  -- then the task is runnable again
 ) STRICT;
 
 CREATE TABLE legwork_scope (
