@@ -113,6 +113,14 @@ static void crash(int ms) {
     waitpid(child, NULL, 0);
 }
 
+static void remove_files(const char *folder) {
+    static const char *const files[] = {"bank.db", "bank.db-wal", "bank.db-shm", "bank.db-owner",
+                                        "bank.db-running"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        unlink(files[i]);
+    rmdir(folder);
+}
+
 int main(void) {
     char folder[] = "/tmp/ledger-XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0)
@@ -146,5 +154,6 @@ int main(void) {
     printf("in the end: %d letters, %d missing, %d twice; %d cents in the bank\n", letters, missing,
            twice, cents);
     sqlite3_close(bank);
+    remove_files(folder);
     return transfers == 0 || missing != 0 || twice != 0 || cents != 1000000;
 }
