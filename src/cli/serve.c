@@ -39,20 +39,38 @@ static void warn(void *user, const char *sentence) {
 }
 
 static int check_store(const char *url, lw_error *err) {
-    if (!url[0] || strncmp(url, "sqlite:", 7) == 0 || strncmp(url, "memory:", 7) == 0)
+    if (strncmp(url, "sqlite:", 7) == 0 || strncmp(url, "memory:", 7) == 0)
         return LW_OK;
-    return lw__refuse(err, LW_EINVAL,
-                      "store: \"%s\" is no URL of a store: write sqlite:FILE, or memory:",
+    return lw__refuse(err, LW_EINVAL, "\"%s\" is no URL of a store: write sqlite:FILE, or memory:",
                       lw__slice_show(lw__slice_of(url)).text);
 }
 
+/* A sentence about a value, with where that is from. */
+static int refuse_value(const struct run *run, const char *name, const lw_error *reason,
+                        lw_error *err) {
+    const struct lw__config_table *table = run->config.table;
+    size_t i = 0;
+    while (strcmp(table->rows[i].name, name) != 0)
+        i++;
+    switch (run->config.sources[i]) {
+    case LW__CONFIG_FILE:
+        return lw__refuse(err, LW_EINVAL, "%s: %s: %s", run->values.config, name, reason->message);
+    case LW__CONFIG_ENVIRONMENT:
+        return lw__refuse(err, LW_EINVAL, "%s: %s", lw__config_variable_of(&table->rows[i]).name,
+                          reason->message);
+    default: return lw__refuse(err, LW_EINVAL, "--%s: %s", name, reason->message);
+    }
+}
+
 /* What `serve` would stumble over when it opens these, and so rows do not say. */
-static int check_values(const struct lw__serve_config *values, lw_error *err) {
+static int check_values(const struct run *run, lw_error *err) {
+    const struct lw__serve_config *values = &run->values;
     lw_error reason = {0};
-    int rc = values->listen[0] ? lw__listener_check(values->listen, &reason) : LW_OK;
-    if (rc < 0)
-        return lw__refuse(err, rc, "listen: %s", reason.message);
-    return check_store(values->store, err);
+    if (values->listen[0] && lw__listener_check(values->listen, &reason) < 0)
+        return refuse_value(run, "listen", &reason, err);
+    if (values->store[0] && check_store(values->store, &reason) < 0)
+        return refuse_value(run, "store", &reason, err);
+    return LW_OK;
 }
 
 static int refuse_word(const char *word, lw_error *err) {
@@ -271,7 +289,7 @@ static int with_settings(int argc, const char *const *argv, const struct lw__usa
 }
 
 static int show_settings(struct run *run, lw_error *err) {
-    int rc = check_values(&run->values, err);
+    int rc = check_values(run, err);
     if (rc == LW_OK)
         print_values(&run->config);
     return rc;

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#define KNOWN_MAX 144 /* bytes of a list of names in a sentence */
+
 struct file {
     struct lw__config *config;
     const char *name;
@@ -59,9 +61,32 @@ static bool finish_value(struct file *file) {
     return file->status == LW_OK;
 }
 
-static bool refuse_key(struct file *file, const char *name) {
+/* The keys of a section (NULL: the sections), as many as there is room for: "a, b, ...". */
+static const char *list_known(const struct lw__config_table *table, const char *section,
+                              char known[KNOWN_MAX]) {
+    const char *last = "";
+    size_t size = 0;
+    known[0] = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct lw__config_row *row = &table->rows[i];
+        bool is_one = row->section && (!section || strcmp(row->section, section) == 0);
+        const char *name = section ? row->name : row->section;
+        if (!is_one || strcmp(name, last) == 0)
+            continue;
+        bool has_room = size + strlen(name) + sizeof ", , ..." < KNOWN_MAX;
+        size += (size_t)snprintf(known + size, KNOWN_MAX - size, "%s%s", size > 0 ? ", " : "",
+                                 has_room ? name : "...");
+        if (!has_room)
+            break;
+        last = name;
+    }
+    return known;
+}
+
+static bool refuse_key(struct file *file, const char *section, const char *name) {
     const struct lw__config_table *table = file->config->table;
     struct lw__nearest nearest;
+    char known[KNOWN_MAX];
     lw__nearest_init(&nearest, lw__slice_of(name));
     for (size_t i = 0; i < table->count; i++)
         if (table->rows[i].section)
@@ -69,6 +94,9 @@ static bool refuse_key(struct file *file, const char *name) {
     if (nearest.name)
         return refuse(file, "the key \"%s\" is not known; did you mean \"%s\"?",
                       lw__slice_show(lw__slice_of(name)).text, nearest.name);
+    if (list_known(table, section, known)[0])
+        return refuse(file, "the key \"%s\" is not known; [%s] has %s",
+                      lw__slice_show(lw__slice_of(name)).text, section, known);
     return refuse(file, "the key \"%s\" is not known", lw__slice_show(lw__slice_of(name)).text);
 }
 
@@ -87,7 +115,7 @@ static bool begin_value(struct file *file, const char *section, const char *name
     const struct lw__config_table *table = file->config->table;
     const struct lw__config_row *row = lw__config_find(table, lw__slice_of(name));
     if (!row || !row->section)
-        return refuse_key(file, name);
+        return refuse_key(file, section, name);
     if (strcmp(section, row->section) != 0)
         return refuse(file, "\"%s\" belongs into the section [%s]", row->name, row->section);
     bool *is_given = &file->is_given[row - table->rows];
@@ -114,6 +142,7 @@ static bool check_section(struct file *file, struct lw__slice line) {
     const struct lw__config_table *table = file->config->table;
     struct lw__slice name = {line.data + 1, line.size - 1};
     struct lw__nearest nearest;
+    char known[KNOWN_MAX];
     if (name.size == 0 || name.data[name.size - 1] != ']')
         return refuse(file, "a section is written as [name]");
     name.size--;
@@ -128,7 +157,8 @@ static bool check_section(struct file *file, struct lw__slice line) {
     if (nearest.name)
         return refuse(file, "the section [%s] is not known; did you mean [%s]?",
                       lw__slice_show(name).text, nearest.name);
-    return refuse(file, "the section [%s] is not known", lw__slice_show(name).text);
+    return refuse(file, "the section [%s] is not known; there are %s", lw__slice_show(name).text,
+                  list_known(table, NULL, known));
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */

@@ -28,14 +28,17 @@ TEST(every_wrong_file_is_told_where_and_what_to_do) {
         const char *text, *sentence;
     } wrong[] = {
         {"[server]\nlisten = 0.0.0.0:7411\n",
-         "listen: 0.0.0.0:7411 is not a local address: Legwork listens on 127.0.0.1:PORT"},
-        {"[server]\nlisten = 7411\n", "listen: 7411 is no address: write HOST:PORT, such as "},
+         "x.conf: listen: 0.0.0.0:7411 is not a local address: Legwork listens on 127.0.0.1:PORT"},
+        {"[server]\nlisten = 7411\n",
+         "x.conf: listen: 7411 is no address: write HOST:PORT, such as "},
         {"[server]\nstore = tasks.db\n",
-         "store: \"tasks.db\" is no URL of a store: write sqlite:FILE, or memory:"},
+         "x.conf: store: \"tasks.db\" is no URL of a store: write sqlite:FILE, or memory:"},
         {"listen = 127.0.0.1:1\n", "x.conf:1: \"listen\" belongs into the section [server]"},
         {"[sever]\n", "x.conf:1: the section [sever] is not known; did you mean [server]?"},
         {"[limits]\nbody_max = 1MiB\n",
          "x.conf:2: the key \"body_max\" is not known; did you mean \"body-max\"?"},
+        {"[server]\nport = 80\n", "x.conf:2: the key \"port\" is not known; [server] has listen, "},
+        {"[limits]\nzzz = 80\n", "header-max, head-max, headers-max, body-max, "},
         {"[limits]\nbody-max = 1 MB\n", "x.conf:2: body-max: \"1 MB\""},
         {"[limits]\nbody-max = 2GiB\n", "x.conf:2: body-max: \"2GiB\" is not from 0 to 1GiB"},
         {"[timeouts]\nidle-timeout = 30\n", "x.conf:2: idle-timeout: \"30\""},
@@ -49,6 +52,8 @@ TEST(every_wrong_file_is_told_where_and_what_to_do) {
         assert_int_equal(RUN("check", "--config", "x.conf"), 2);
         assert_said(wrong[i].sentence);
     }
+    assert_int_equal(RUN("check", "--store", "tasks.db"), 2);
+    assert_said("legwork: --store: \"tasks.db\" is no URL");
     assert_int_equal(RUN("check", "--config", "none.conf"), 1);
     assert_said("none.conf cannot be read: No such file or directory");
     assert_int_equal(RUN("check", "x.conf"), 2);

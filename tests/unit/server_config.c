@@ -198,7 +198,10 @@ TEST(a_wrong_name_tells_the_nearest_right_one) {
     assert_string_equal(FLAGS("--no-name"), "--no-name is not known; --help tells what is");
     assert_string_equal(read_text("[one]\n\nnmae = x\n"),
                         "x.conf:3: the key \"nmae\" is not known; did you mean \"name\"?");
-    assert_string_equal(read_text("[one]\nfile = x\n"), "x.conf:2: the key \"file\" is not known");
+    assert_string_equal(
+        read_text("[one]\nfile = x\n"),
+        "x.conf:2: the key \"file\" is not known; [one] has name, item-count, wait");
+    assert_string_equal(read_text("file = x\n"), "x.conf:1: the key \"file\" is not known");
     close_config();
 }
 
@@ -206,7 +209,8 @@ TEST(a_section_is_known_too) {
     open_config();
     assert_string_equal(read_text("[tow]\n"),
                         "x.conf:1: the section [tow] is not known; did you mean [two]?");
-    assert_string_equal(read_text("# fine\n[zzzz]\n"), "x.conf:2: the section [zzzz] is not known");
+    assert_string_equal(read_text("# fine\n[zzzz]\n"),
+                        "x.conf:2: the section [zzzz] is not known; there are one, two");
     assert_string_equal(read_text("[two]\nname = x\n"),
                         "x.conf:2: \"name\" belongs into the section [one]");
     assert_string_equal(read_text("name = x\n"),
