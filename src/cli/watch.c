@@ -14,6 +14,7 @@
 
 #define KNOWN_MAX 10000 /* unfinished tasks that are watched */
 #define PAGE 500
+#define REST_MS 200 /* between looks at a server that does not let us wait */
 
 struct values {
     struct lw__common common;
@@ -36,8 +37,8 @@ static const struct lw__config_row rows[] = {
 static const struct lw__usage usage = {
     .line = "watch [ID...] [FLAG...]",
     .about = "Prints a line for each change that it sees, until it is interrupted. With ids it\n"
-             "follows these, and ends when they have ended. What comes and goes between two\n"
-             "looks is not seen.",
+             "follows these, and ends as soon as they have ended. What comes and goes between\n"
+             "two looks is not seen.",
     .example = "  legwork watch --kind send-email\n  legwork watch 17 && echo done",
     .table = {rows, sizeof rows / sizeof *rows},
     .words_max = LW__WORDS_MAX};
@@ -262,6 +263,27 @@ static int look_at(struct watch *watch, const lw_id *ids, size_t count, size_t *
 
 /* ---- the command --------------------------------------------------------------------------- */
 
+/* Until the next look, or the end of it all. With ids, it also ends with the first that has not
+ * ended. */
+static void rest(struct watch *watch, size_t ids, int64_t left_ms) {
+    int64_t every = watch->values->every_ms, asked = lw__now_ms();
+    size_t first = 0;
+    lw_error err = {0};
+    if (left_ms > 0 && left_ms < every)
+        every = left_ms;
+    while (first < watch->count && lw_state_is_terminal(watch->known[first].state))
+        first++;
+    if (ids == 0 || first == watch->count) {
+        poll(NULL, 0, (int)every);
+        return;
+    }
+    lw__place_get(watch->place, watch->known[first].id, every, &err);
+    int64_t rested = lw__now_ms() - asked;
+    bool is_over = lw_state_is_terminal(lw__fact_state(watch->place->json));
+    if (!is_over && rested < REST_MS && rested < every)
+        poll(NULL, 0, (int)((every < REST_MS ? every : REST_MS) - rested));
+}
+
 static int run(struct watch *watch, const lw_id *ids, size_t count) {
     int64_t begun = lw__now_ms();
     lw_error err = {0};
@@ -278,9 +300,10 @@ static int run(struct watch *watch, const lw_id *ids, size_t count) {
         if (watch->is_quiet && watch->style.is_terminal)
             fprintf(stderr, "watching; Ctrl-C ends it\n");
         watch->is_quiet = false;
-        if (watch->values->for_ms > 0 && lw__now_ms() - begun >= watch->values->for_ms)
+        int64_t left_ms = watch->values->for_ms - (lw__now_ms() - begun);
+        if (watch->values->for_ms > 0 && left_ms <= 0)
             return count > 0 ? LW__EXIT_NOT_YET : LW__EXIT_OK;
-        poll(NULL, 0, (int)watch->values->every_ms);
+        rest(watch, count, left_ms);
     }
 }
 

@@ -56,6 +56,10 @@ static void live(struct flow_rig *rig) {
     run_to_rest(rig, LW_FLOW_AT_GOAL);
     int listed = lw_flow_list(rig->engine, "site", 0, 0, count_all, &count);
     CHECK(listed == LW_ENOMEM || (listed == 1 && count == 1));
+    count = 0;
+    listed = lw_flow_browse(rig->engine, NULL, count_all, &count);
+    CHECK(listed == LW_ENOMEM || (listed == 1 && count == 1));
+    INSIST(lw_flow_peek(rig->engine, "site", X, &(lw_flow_status){0}), LW_OK);
     INSIST(lw_flow_move(rig->engine, "site", X, "deleting", NULL), LW_OK);
     for (int i = 0; i < 5; i++)
         advance_flow(rig, 10000);
@@ -104,5 +108,44 @@ TEST(a_flow_that_cannot_be_registered_leaves_nothing) {
         assert_status(lw_start(engine, NULL), rc);
         close_engine(engine);
         close_memory(memory);
+    }
+}
+
+/* A reader meets names that are new to it. */
+static bool peek_failing_at(const char *url, uint64_t nth) {
+    static lw_flow_status status;
+    lw_test_memory *memory = open_memory();
+    lw_engine *reader = NULL;
+    lw_error err = {0};
+    assert_status(lw_open(&reader, url,
+                          LW_ENGINE_OPTIONS(.role = LW_ROLE_READER,
+                                            .allocator = lw_test_memory_allocator(memory)),
+                          &err),
+                  LW_OK);
+    lw_test_memory_fail_at(memory, nth);
+    INSIST(lw_flow_peek(reader, "site", X, &status), LW_OK);
+    assert_string_equal(status.steps[status.step_count - 1].name, "db");
+    bool has_failed = lw_test_memory_has_failed(memory);
+    lw_test_memory_fail_at(memory, 0);
+    close_engine(reader);
+    close_memory(memory);
+    return has_failed;
+}
+
+TEST(a_reader_of_flows_survives_any_allocation_that_fails) {
+    const char *urls[STORES_MAX];
+    size_t count = list_stores(urls);
+    for (size_t i = 0; i < count; i++) {
+        static struct flow_rig rig;
+        uint64_t nth = 1;
+        assert_status(try_open_flow_rig(&rig, urls[i], NULL), LW_OK);
+        rig.scripts[DBASE] = script_retry;
+        start_flow(&rig, X);
+        run(&rig);
+        assert_status(lw_flow_wait(rig.engine, "site", X, 0, NULL), LW_PENDING);
+        while (is_flow_durable(&rig) && peek_failing_at(rig.url, nth))
+            nth++;
+        CHECK(!is_flow_durable(&rig) || nth > 2);
+        close_flow_rig(&rig);
     }
 }

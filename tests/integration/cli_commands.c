@@ -146,7 +146,41 @@ TEST(watching_shows_what_was_there_and_what_becomes_of_it) {
     assert_said("k  aborted");
     assert_int_equal(RUN("watch", "--for", "1ms"), 0);
     assert_string_equal(said, "");
+    assert_int_equal(RUN("watch", "--for", "20ms", "--every", "50m"), 0);
     assert_int_equal(RUN("watch", "7"), 4);
+    served_stop(&s);
+}
+
+/* The end is waited for, not looked for: the next look would be too late. */
+TEST(watching_ends_with_what_is_watched) {
+    start();
+    ask("POST /v1/queues/w/tasks?kind=k", "x", 201);
+    struct served c = {0};
+    int out;
+    served_spawn(&c, (const char *const[]){"watch", "1", "--every", "50m", NULL}, &out);
+    char first[64] = "";
+    CHECK(read(out, first, sizeof first - 1) > 0); /* it has looked */
+    pid_t worker = start_worker("finish", NULL);
+    assert_int_equal(served_wait_said(&c, out, said, sizeof said), 0);
+    assert_said("finished");
+    await_worker(worker);
+    served_stop(&s);
+}
+
+TEST(watching_a_store_ends_with_what_is_watched) {
+    start();
+    ask("POST /v1/queues/w/tasks?kind=k", "x", 201);
+    struct served c = {0};
+    int out;
+    served_spawn(
+        &c, (const char *const[]){"watch", "1", "--every", "50m", "--url", "sqlite:tasks.db", NULL},
+        &out);
+    char first[64] = "";
+    CHECK(read(out, first, sizeof first - 1) > 0);
+    pid_t worker = start_worker("fail", "no");
+    assert_int_equal(served_wait_said(&c, out, said, sizeof said), 5);
+    assert_said("failed");
+    await_worker(worker);
     served_stop(&s);
 }
 
