@@ -214,6 +214,8 @@ static void run_idle(const char *name, long tasks) {
                                           .tasks = tasks > 0 ? (uint64_t)tasks : 1000});
     sleep_ns(SETTLE_NS);
     int64_t cpu_ns = bench_daemon_cpu_ns(&daemon), switches = bench_daemon_switches(&daemon);
+    if (cpu_ns == 0 || switches == 0)
+        bench_die("the system does not count what its threads do");
     int64_t begun_ns = bench_now_ns();
     sleep_ns(IDLE_NS);
     double seconds = (double)(bench_now_ns() - begun_ns) / 1e9;
