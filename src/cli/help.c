@@ -22,12 +22,12 @@ int lw__command_refuse(const char *name) {
 /* ---- version ------------------------------------------------------------------------------- */
 
 int lw__command_version(int argc, const char *const *argv) {
-    static const struct lw__usage usage = {
+    static const struct lw__usage own = {
         .line = "version", .about = "Prints the version.", .is_local = true};
     struct lw__arguments arguments;
     struct lw__common common;
     int code = LW__EXIT_OK;
-    if (!lw__arguments_read(&arguments, &usage, argc, argv, &common, &code))
+    if (!lw__arguments_read(&arguments, &own, argc, argv, &common, &code))
         return code;
     puts("legwork " LEGWORK_VERSION);
     lw__arguments_clear(&arguments);
@@ -37,7 +37,8 @@ int lw__command_version(int argc, const char *const *argv) {
 /* ---- help ---------------------------------------------------------------------------------- */
 
 struct values {
-    struct lw__common common;
+    // cppcheck-suppress unusedStructMember
+    struct lw__common common; /* which lw__arguments_read wants */
     bool is_man, is_list, is_sample;
 };
 

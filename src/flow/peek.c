@@ -125,11 +125,11 @@ static int look(lw_engine *engine, const char *name, uint64_t after, size_t task
 /* The resource of this name, or the next one. Its tasks are looked for if it needs any, because
  * that can be dear. LW_ECORRUPT: its record is; sight->copy.id is its number all the same. */
 static int take(lw_engine *engine, const char *name, uint64_t after, struct lw__sight *sight) {
-    char found[LW__SCOPE_NAME_MAX + 1];
     int rc = look(engine, name, after, 0, sight);
     if (rc == LW_OK)
         rc = lw__sight_read(sight);
     if (rc == LW_OK && !sight->record.is_at_goal && !sight->record.is_aborted) {
+        char found[LW__SCOPE_NAME_MAX + 1];
         uint64_t number = sight->copy.id;
         memcpy(found, sight->copy.name, sizeof found);
         rc = look(engine, found, 0, sizeof sight->tasks / sizeof *sight->tasks, sight);

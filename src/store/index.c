@@ -232,7 +232,7 @@ void lw__index_set_kind(struct lw__store *store, uint16_t number,
     lw__brief_lock(&index->mu);
     struct lw__kind *kind = index->kinds[number];
     kind->has_handler = options->has_handler;
-    kind->is_kept = options->is_kept;
+    kind->is_kept |= options->is_kept; /* it may have tasks that are */
     kind->concurrency = options->concurrency;
     kind->crashes = options->crashes;
     kind->max_age_ns = options->max_age_ns;

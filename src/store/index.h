@@ -55,7 +55,8 @@ struct lw__retained {
 struct lw__kind {
     char name[LW_NAME_MAX + 1];
     uint16_t number;
-    bool has_handler, is_kept;
+    bool has_handler;
+    bool is_kept; /* no leases: by its options, or because tasks of scopes were found in the file */
     uint32_t concurrency;
     uint32_t claimed; /* being run, or about to be */
     uint32_t crashes; /* that a task may have */

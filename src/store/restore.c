@@ -138,6 +138,8 @@ int lw__index_restore_locked(struct lw__index *index, const struct lw__restored 
     if (has_ended)
         return LW_OK;
     lw__index_count_restored_locked(index, task);
+    if (r->scope) /* what follows from its end, a worker elsewhere cannot tell */
+        index->kinds[task->kind]->is_kept = true;
     if (lw__task_flags(task) & LW__TASK_LIMITED)
         lw__index_set_limit_locked(index, task);
     bool was_held = r->state == LW_CREATED;

@@ -85,6 +85,19 @@ TEST(a_server_shows_a_resource_with_its_flags_steps_and_history) {
     served_stop(&s);
 }
 
+/* A worker would not know what follows from it, and the resource would halt. */
+TEST(steps_are_not_claimed_by_workers_elsewhere) {
+    serve();
+    ask("GET /v1/tasks?kind=site.db&state=enqueued", 200);
+    assert_said("\"kind\":\"site.db\"");
+    ask("POST /v1/queues/default/tasks?kind=plain", 201);
+    ask("POST /v1/queues/default/claim?n=10", 200);
+    CHECK(strstr(said, "\"kind\":\"plain\"") && !strstr(said, "site.db"));
+    ask("POST /v1/queues/default/claim?n=10", 200);
+    assert_string_equal(said, "[]");
+    served_stop(&s);
+}
+
 static void look_by_command(const char *url) {
     assert_int_equal(RUN("flows", "--url", url), 0);
     assert_said("FLOW  ID   STATE     CONDITION");
