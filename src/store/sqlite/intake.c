@@ -298,7 +298,8 @@ int lw__sqlite_intake(void *db, bool is_sure) {
     struct lw__intake *intake = &sqlite->intake;
     if (!atomic_load_explicit(&intake->is_open, memory_order_acquire))
         return 0;
-    int rc = is_sure ? wait_for_writer(sqlite) : LW_OK;
+    bool is_first = intake->version <= 0; /* what was heard of others before was not looked at */
+    int rc = is_sure || is_first ? wait_for_writer(sqlite) : LW_OK;
     int64_t version = rc == LW_OK ? data_version(sqlite) : -1;
     if (version < 0)
         return LW_EBUSY;
