@@ -52,6 +52,9 @@ int lw__command_flows(int argc, const char *const *argv);
 /* watch.c */
 int lw__command_watch(int argc, const char *const *argv);
 
+/* work.c */
+int lw__command_work(int argc, const char *const *argv);
+
 /* steer.c */
 int lw__command_retry(int argc, const char *const *argv);
 int lw__command_cancel(int argc, const char *const *argv);

@@ -12,6 +12,7 @@ const struct lw__command lw__commands[] = {
     {"explain", lw__command_explain, "say why a task does not run"},
     {"watch", lw__command_watch, "print what happens, line by line"},
     {"flows", lw__command_flows, "list the resources of flows"},
+    {"work", lw__command_work, "run a command for every task of a queue"},
     {"retry", lw__command_retry, "run failed or aborted tasks again"},
     {"cancel", lw__command_cancel, "abort tasks, or ask them to give up"},
     {"pause", lw__command_pause, "let no task of a queue start"},

@@ -11,7 +11,7 @@
 
 /* ---- open ---------------------------------------------------------------------------------- */
 
-static bool is_store(const char *url) {
+bool lw__place_is_store(const char *url) {
     return strncmp(url, "sqlite:", 7) == 0 || strncmp(url, "memory:", 7) == 0;
 }
 
@@ -52,8 +52,8 @@ struct lw__place *lw__place_open(const struct lw__common *common, enum lw__need 
     }
     place->client.fd = -1;
     lw__buffer_init(&place->body, &lw__server_memory, LW__CLIENT_ANSWER_MAX);
-    int rc = is_store(common->url) ? open_store(place, common, need, command, &err)
-                                   : open_server(place, common, &err);
+    int rc = lw__place_is_store(common->url) ? open_store(place, common, need, command, &err)
+                                             : open_server(place, common, &err);
     if (rc == LW_OK)
         return place;
     *code = lw__place_complain(place, &err);
@@ -225,8 +225,13 @@ int lw__place_flow(struct lw__place *place, const char *flow, const char *id, lw
     return look(place, &target, 0, err);
 }
 
-int lw__place_post(struct lw__place *place, const char *path, int *code, lw_error *err) {
+int lw__place_post_body(struct lw__place *place, const char *path, struct lw__slice body,
+                        int64_t wait_ms, int *code, lw_error *err) {
     struct lw__target target;
     lw__target_begin(&target, path);
-    return ask(place, LW__HTTP_POST, &target, (struct lw__slice){NULL, 0}, 0, code, err);
+    return ask(place, LW__HTTP_POST, &target, body, wait_ms, code, err);
+}
+
+int lw__place_post(struct lw__place *place, const char *path, int *code, lw_error *err) {
+    return lw__place_post_body(place, path, (struct lw__slice){NULL, 0}, 0, code, err);
 }

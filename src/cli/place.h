@@ -28,6 +28,8 @@ struct lw__place {
     struct lw__json_key keys[LW__PLACE_KEYS_MAX];
 };
 
+bool lw__place_is_store(const char *url); /* else it is a server */
+
 /* Opens what common->url names; with -v it says on standard error what that is. NULL if that fails:
  * *code is the exit code, and the reason has been printed. */
 struct lw__place *lw__place_open(const struct lw__common *common, enum lw__need need,
@@ -43,9 +45,11 @@ int lw__place_submit(struct lw__place *place, const lw_task *task, lw_error *err
 int lw__place_flows(struct lw__place *place, const lw_flow_filter *filter, lw_error *err);
 int lw__place_flow(struct lw__place *place, const char *flow, const char *id, lw_error *err);
 
-/* Of a server only: a POST without a body. *code (may be NULL) is the answer's; without a body the
- * JSON is null. */
+/* Of a server only: a POST, without a body and with one. *code (may be NULL) is the answer's;
+ * without a body the JSON is null. The server is given wait_ms beyond the usual time. */
 int lw__place_post(struct lw__place *place, const char *target, int *code, lw_error *err);
+int lw__place_post_body(struct lw__place *place, const char *target, struct lw__slice body,
+                        int64_t wait_ms, int *code, lw_error *err);
 
 /* Prints the sentence, and gives the exit code for it. */
 int lw__place_complain(const struct lw__place *place, const lw_error *err);

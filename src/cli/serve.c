@@ -2,6 +2,8 @@
 #include "cli/command.h"
 
 #include "cli/pages.h"
+#include "cli/screen.h"
+#include "exec/exec.h"
 #include "server/api/api.h"
 #include "server/memory.h"
 #include "server/refuse.h"
@@ -18,6 +20,7 @@
 extern char **environ;
 
 #define HELP_MAX (1 << 16)
+#define GIVE_UP_MS 30000 /* for a command to be gone after it was killed */
 
 /* What a run of the server is made of. */
 struct run {
@@ -26,6 +29,8 @@ struct run {
     struct lw__config config;
     struct lw__serve_config values;
     lw_log log;
+    struct lw__exec_kinds kinds; /* as they were at the start */
+    struct lw__exec exec;
     lw_engine *engine;
     char store[PATH_MAX + 32];
     struct lw__server server;
@@ -82,6 +87,17 @@ static int refuse_word(const char *word, lw_error *err) {
                       lw__slice_show(text).text);
 }
 
+static int check_commands(const struct lw__serve_config *values, lw_error *err) {
+    struct lw__exec_kinds kinds;
+    int64_t most = (LW_WORKERS_MAX - 1) / (values->exec.count > 0 ? (int)values->exec.count : 1);
+    int rc = lw__exec_kinds_read(&kinds, &values->exec, err);
+    if (rc == LW_OK && values->exec_workers > most)
+        rc = lw__refuse(err, LW_EINVAL,
+                        "exec-workers: with %zu commands at most %lld of each can run at once",
+                        values->exec.count, (long long)most);
+    return rc;
+}
+
 /* Flags, environment, and the file that they name. */
 static int read_settings(const struct run *run, struct lw__config *config,
                          struct lw__serve_config *values, bool *wants_help, lw_error *err) {
@@ -97,11 +113,7 @@ static int read_settings(const struct run *run, struct lw__config *config,
     rc = lw__config_environment(config, (const char *const *)environ, warn, NULL, err);
     if (rc == LW_OK && values->config[0])
         rc = lw__config_file(config, values->config, err);
-    if (rc == LW_OK && values->exec.count > 0)
-        rc = lw__refuse(err, LW_EINVAL,
-                        "the server cannot run commands yet: leave exec out, and let a worker "
-                        "claim these tasks (docs/http-api.md)");
-    return rc;
+    return rc == LW_OK ? check_commands(values, err) : rc;
 }
 
 static void print(struct lw__buffer *text) {
@@ -179,14 +191,39 @@ static int choose_store(struct run *run, lw_error *err) {
 }
 
 static int open_engine(struct run *run, lw_error *err) {
+    const struct lw__serve_config *values = &run->values;
+    int commands = (int)run->kinds.count * (int)values->exec_workers;
     int rc = choose_store(run, err);
-    if (rc == LW_OK)
+    if (rc == LW_OK) /* one more than commands: it tells what has ended while they run */
         rc = lw_open(&run->engine, run->store,
-                     LW_ENGINE_OPTIONS(.workers = 1, .task_limit = run->values.tasks_max,
-                                       .byte_limit = run->values.payloads_max,
-                                       .overflow = LW_REFUSE, .log = &run->log),
+                     LW_ENGINE_OPTIONS(.workers = commands + 1, .task_limit = values->tasks_max,
+                                       .byte_limit = values->payloads_max, .overflow = LW_REFUSE,
+                                       .log = &run->log),
                      err);
+    if (rc == LW_OK)
+        rc = lw__exec_kinds_handle(&run->kinds, &run->exec, run->engine, values->exec_workers,
+                                   values->exec_timeout_ms);
     return rc == LW_OK ? lw_start(run->engine, err) : rc;
+}
+
+/* ---- commands ------------------------------------------------------------------------------ */
+
+/* The helper is forked here, before there is a thread, a store, or a socket. */
+static int open_commands(struct run *run, lw_error *err) {
+    const struct lw__serve_config *values = &run->values;
+    int rc = lw__exec_kinds_read(&run->kinds, &values->exec, err);
+    if (rc < 0 || run->kinds.count == 0)
+        return rc;
+    struct lw__exec_options options = {
+        .commands = run->kinds.commands,
+        .command_count = run->kinds.count,
+        .running_max = run->kinds.count * (size_t)values->exec_workers,
+        .output_max = values->exec_output_max,
+        .grace_ms = values->exec_grace_ms,
+        .attempts = values->exec_attempts,
+        .now_ms = lw__now_ms,
+    };
+    return lw__exec_open(&run->exec, &options, err);
 }
 
 /* ---- serve --------------------------------------------------------------------------------- */
@@ -198,7 +235,7 @@ static void tell_restarts(const struct lw__config *old, const struct lw__config 
         fprintf(stderr, "legwork: %s has changed, and needs a restart\n", row->name);
 }
 
-/* Limits and timeouts hold at once; where it listens and stores stays. */
+/* Limits and timeouts hold at once; where it listens and stores, and its commands, stay. */
 static void reload(void *user) {
     struct run *run = user;
     struct lw__config config;
@@ -245,13 +282,17 @@ static void raise_descriptors(void) {
 }
 
 static int serve(struct run *run, lw_error *err) {
-    raise_descriptors();
-    int rc = open_engine(run, err);
+    int rc = open_commands(run, err);
+    raise_descriptors(); /* for us, not for commands */
+    if (rc == LW_OK)
+        rc = open_engine(run, err);
     if (rc == LW_OK)
         rc = lw__server_open(&run->server, &run->values, run->engine, &run->log, err);
     if (rc < 0)
         return rc;
     run->server.is_volatile = strncmp(run->store, "memory:", strlen("memory:")) == 0;
+    if (run->kinds.count > 0)
+        run->server.give_up_ms = run->values.exec_grace_ms + GIVE_UP_MS;
     run->server.on_reload = reload;
     run->server.user = run;
     greet(run);
@@ -264,7 +305,7 @@ static int serve(struct run *run, lw_error *err) {
     return LW_OK;
 }
 
-/* ---- commands ------------------------------------------------------------------------------ */
+/* ---- subcommands --------------------------------------------------------------------------- */
 
 static int with_settings(int argc, const char *const *argv, const struct lw__usage *usage,
                          int (*go_on)(struct run *run, lw_error *err)) {
@@ -282,7 +323,9 @@ static int with_settings(int argc, const char *const *argv, const struct lw__usa
     else if (rc == LW_OK)
         rc = go_on(run, &err);
     int code = rc < 0 ? complain(&err) : LW__EXIT_OK;
-    lw_close(run->engine);
+    if (lw_close(run->engine) == LW_PENDING)
+        _exit(LW__EXIT_FAILED); /* a command that nothing can end has its thread here */
+    lw__exec_close(&run->exec);
     lw__config_clear(&run->config);
     lw__server_free(run);
     return code;

@@ -42,11 +42,22 @@ static const struct lw__config_row rows[] = {
      .help = "How long a stop waits for what is running."},
 
     {"work", "exec", .type = LW__CONFIG_LIST, AT(exec), .argument = "KIND=COMMAND",
+     .needs_restart = true,
      .help = "Runs this command for every task of the kind: the payload is its input, its output "
              "is the result, exit code 0 is done and 75 is try again."},
-    {"work", "exec-workers", COUNT(exec_workers, 1, LW_WORKERS_MAX), .fallback = "4",
-     .help = "How many commands run at once."},
+    {"work", "exec-workers", COUNT(exec_workers, 1, LW_WORKERS_MAX - 1), .fallback = "4",
+     .needs_restart = true, .help = "How many commands of a kind run at once."},
+    {"work", "exec-timeout", DURATION(exec_timeout_ms, 0, 7 * 24 * HOUR), .fallback = "1h",
+     .needs_restart = true,
+     .help = "How long a command may run; then its process group gets SIGTERM. 0: as long as it "
+             "likes."},
+    {"work", "exec-grace", DURATION(exec_grace_ms, 0, HOUR), .fallback = "5s",
+     .needs_restart = true, .help = "From SIGTERM to SIGKILL, for a command that does not end."},
+    {"work", "exec-attempts", COUNT(exec_attempts, 0, 1000000), .fallback = "10",
+     .needs_restart = true,
+     .help = "How often a command that fails is run before its task has failed. 0: for ever."},
     {"work", "exec-output-max", SIZE(exec_output_max, 0, LW_PAYLOAD_MAX), .fallback = "1MiB",
+     .needs_restart = true,
      .help = "What a command may print as its result; more makes its attempt fail."},
     {"work", "lease", DURATION(lease_ms, SECOND, 24 * HOUR), .fallback = "1m",
      .help = "How long a remote worker has a task before it must extend its lease, if its claim "

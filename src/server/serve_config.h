@@ -17,8 +17,11 @@ struct lw__serve_config {
 
     /* [work] */
     struct lw__config_list exec; /* KIND=COMMAND */
-    int64_t exec_workers;
+    int64_t exec_workers;        /* of each kind */
     int64_t exec_output_max;
+    int64_t exec_timeout_ms; /* 0: none */
+    int64_t exec_grace_ms;
+    int64_t exec_attempts; /* 0: for ever */
     int64_t lease_ms;
 
     /* [limits] */

@@ -297,6 +297,7 @@ struct lw__server {
     bool is_volatile; /* the store has no disk to wait for; set before lw__server_run */
     lw_pool *pool;
     const lw_log *log;
+    int64_t give_up_ms; /* how long what runs has to give up after stop_timeout; likewise */
 
     struct lw__listener listeners[LW__LISTENERS_MAX];
     size_t listener_count;

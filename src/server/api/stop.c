@@ -2,8 +2,9 @@
  *
  *     serving -> draining   SIGTERM, SIGINT, POST /v1/drain. Submits and claims get 503, waits are
  *                           answered, what was claimed can still be settled. A thread of its own
- *                           waits in lw_stop for what runs, up to the timeout.
- *     draining -> hurrying  the second signal: what runs is asked to give up now, and a second
+ *                           waits in lw_stop for what runs, up to the timeout; what runs longer
+ *                           is asked to give up then, and is given some time for that.
+ *     draining -> hurrying  the second signal: what runs is asked to give up now, and HURRY_MS
  *                           later nobody is waited for any more.
  *     then                  answers that are on their way go out, for at most a second.
  *
@@ -13,7 +14,7 @@
 
 #include <signal.h>
 
-#define HURRY_MS 1000   /* for what runs to give up, after the second signal */
+#define HURRY_MS 10000  /* for what runs to give up, after the second signal */
 #define LAST_CALL_MS 20 /* how often it is looked whether all answers are out */
 #define LAST_CALLS 50
 
@@ -62,6 +63,8 @@ static void on_stopped(struct lw__post *post) {
 static void *stop_engine(void *arg) {
     struct lw__server *server = arg;
     server->stop_status = lw_stop(server->engine, LW_DRAIN, server->config->stop_timeout_ms);
+    if (server->stop_status == LW_ETIMEDOUT && server->give_up_ms > 0)
+        lw_stop(server->engine, LW_DROP, server->give_up_ms);
     lw__loop_post(&server->loop, &server->stopped);
     return NULL;
 }

@@ -1,0 +1,365 @@
+/* `legwork work`: a command that does the tasks of a queue, of a server or of a store. */
+#include "commands.h"
+#include "served.h"
+#include "test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct served s, worker;
+static char said[8192], url[64];
+
+#define RUN(...) served_run((const char *const[]){__VA_ARGS__, NULL}, said, sizeof said)
+
+static void assert_part(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fprintf(stderr, "\"%s\" is not in: %s\n", part, text);
+    CHECK(strstr(text, part) != NULL);
+}
+
+static void start_server(void) {
+    served_start(&s, NULL);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", s.port);
+}
+
+/* Starts `legwork work` with these arguments; what it says is `out`. */
+static int out;
+#define WORK(...) served_spawn(&worker, (const char *const[]){"work", __VA_ARGS__, NULL}, &out)
+
+static void stop_worker(void) {
+    kill(worker.pid, SIGTERM);
+    assert_int_equal(served_wait_said(&worker, out, said, sizeof said), 0);
+}
+
+static void submit(const char *payload) {
+    struct answer a = served_ask(&s, "POST /v1/queues/q/tasks?kind=k&key=a%20b", payload);
+    assert_int_equal(a.code, 201);
+    answer_free(&a);
+}
+
+static void post(const char *what, int code) {
+    struct answer a = served_ask(&s, what, NULL);
+    assert_int_equal(a.code, code);
+    answer_free(&a);
+}
+
+/* As often as it takes, until the page says so. */
+static void await_part(const char *what, const char *part) {
+    for (bool is_there = false; !is_there;) {
+        struct answer a = served_ask(&s, what, NULL);
+        is_there = a.body && strstr(a.body, part);
+        snprintf(said, sizeof said, "%s", a.body ? a.body : "");
+        answer_free(&a);
+    }
+}
+
+static int watch_command(void) {
+    pid_t pid;
+    read_pids("said", &pid, 1);
+    return watch_process(pid);
+}
+
+/* Ignores SIGTERM, and says who it is. */
+#define STUBBORN "trap '' TERM; echo $$ > said; while :; do sleep 1; done"
+#define WAITING "echo $$ > said; read x < go; cat"
+
+/* ---- a server's tasks ---------------------------------------------------------------------- */
+
+TEST(the_tasks_of_a_server_are_done) {
+    start_server();
+    submit("hello");
+    WORK("--queue", "q", "--url", url, "-v", "--", "sh", "-c",
+         "tr a-z A-Z; echo $LEGWORK_TASK_ID $LEGWORK_ATTEMPT $LEGWORK_KIND $LEGWORK_QUEUE "
+         "$LEGWORK_KEY");
+    await_part("GET /v1/tasks/1", "finished"); /* "HELLO1 1 k q a b\n" */
+    assert_part(said, "\"result_base64\":\"SEVMTE8xIDEgayBxIGEgYgo=\"");
+    submit("{}");
+    await_part("GET /v1/tasks/2", "finished");
+    stop_worker();
+    assert_part(said, "task 1: done");
+    served_stop(&s);
+}
+
+TEST(a_result_that_is_json_stays_json) {
+    start_server();
+    submit("{\"a\": [1]}");
+    WORK("--queue", "q", "--url", url, "cat");
+    await_part("GET /v1/tasks/1", "finished");
+    assert_part(said, "\"result\":{\"a\": [1]}");
+    stop_worker();
+    served_stop(&s);
+}
+
+TEST(outcomes_are_those_of_exit_codes) {
+    start_server();
+    submit("exit 3");
+    WORK("--queue", "q", "--url", url, "--attempts", "1", "--", "sh", "-c",
+         "echo why >&2; . /dev/stdin");
+    await_part("GET /v1/tasks/1", "\"state\":\"failed\"");
+    assert_part(said, "exit code 3: why");
+    submit("exit 75");
+    await_part("GET /v1/tasks/2", "\"state\":\"scheduled\"");
+    assert_part(said, "to be tried again (exit code 75): why");
+    post("POST /v1/tasks/2/cancel", 204);
+    submit("kill -9 $$");
+    await_part("GET /v1/tasks/3", "\"state\":\"failed\"");
+    assert_part(said, "killed by SIGKILL: why");
+    stop_worker();
+    assert_part(said, "legwork: task 1: exit code 3: why\n");
+    served_stop(&s);
+}
+
+TEST(a_command_that_takes_too_long_fails_in_the_end) {
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--attempts", "1", "--timeout", "50ms", "--grace", "50ms",
+         "--", "sh", "-c", "trap '' TERM; while :; do sleep 1; done");
+    await_part("GET /v1/tasks/1", "\"state\":\"failed\"");
+    assert_part(said, "its time was over, and the command was ");
+    stop_worker();
+    served_stop(&s);
+}
+
+TEST(a_unix_socket_is_asked_as_well) {
+    served_start(&s, (const char *const[]){"--socket", "here.sock", NULL});
+    submit("x");
+    WORK("--queue", "q", "--url", "unix:here.sock", "true");
+    await_part("GET /v1/tasks/1", "finished");
+    stop_worker();
+    served_stop(&s);
+}
+
+/* ---- leases -------------------------------------------------------------------------------- */
+
+static long extensions(void) {
+    static const char name[] = "legwork_http_answers_total{route=\"extend\",code=\"2xx\"} ";
+    struct answer a = served_ask(&s, "GET /metrics", NULL);
+    const char *at = strstr(a.body, name);
+    long count = at ? strtol(at + strlen(name), NULL, 10) : 0;
+    answer_free(&a);
+    return count;
+}
+
+TEST(a_lease_is_extended_while_the_command_runs) {
+    make_fifo("said");
+    make_fifo("go");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--lease", "3s", "--", "sh", "-c", WAITING);
+    int watch = watch_command();
+    while (extensions() < 4) /* each is a third of a lease */
+        ;
+    release("go");
+    await_part("GET /v1/tasks/1", "finished");
+    assert_part(said, "\"attempts\":1");
+    assert_null(strstr(said, "crashes"));
+    await_death(watch);
+    stop_worker();
+    served_stop(&s);
+}
+
+TEST(a_command_whose_lease_is_over_is_killed) {
+    make_fifo("said");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--lease", "3s", "--grace", "1h", "--", "sh", "-c",
+         STUBBORN);
+    int watch = watch_command();
+    served_kill(&s); /* nobody extends it any more */
+    await_death(watch);
+    kill(worker.pid, SIGTERM);
+    assert_int_equal(served_wait_said(&worker, out, said, sizeof said), 0);
+    assert_part(said, "task 1: its lease is lost, and what was done for it does not count");
+}
+
+TEST(a_command_whose_task_is_not_ours_any_more_is_killed) {
+    make_fifo("said");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--lease", "3s", "--grace", "1h", "--", "sh", "-c",
+         STUBBORN);
+    int watch = watch_command();
+    post("POST /v1/tasks/1/finish?token=1", 204); /* somebody with its token */
+    await_death(watch);
+    stop_worker();
+    assert_part(said, "its lease is lost");
+    served_stop(&s);
+}
+
+TEST(a_cancelled_task_takes_its_command_along) {
+    make_fifo("said");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--lease", "3s", "--grace", "50ms", "--", "sh", "-c",
+         STUBBORN);
+    int watch = watch_command();
+    post("POST /v1/tasks/1/cancel", 202);
+    await_death(watch);
+    await_part("GET /v1/tasks/1", "\"state\":\"aborted\"");
+    stop_worker();
+    served_stop(&s);
+}
+
+TEST(a_server_that_is_restarted_gets_the_outcome) {
+    make_fifo("said");
+    make_fifo("go");
+    served_start(&s, (const char *const[]){"--socket", "here.sock", NULL});
+    submit("x");
+    WORK("--queue", "q", "--url", "unix:here.sock", "--", "sh", "-c", WAITING);
+    int watch = watch_command();
+    served_kill(&s);
+    release("go");
+    await_death(watch);
+    served_start(&s, (const char *const[]){"--socket", "here.sock", NULL});
+    await_part("GET /v1/tasks/1", "finished");
+    assert_part(said, "\"attempts\":1");
+    stop_worker();
+    assert_part(said, "it is tried again");
+    assert_part(said, "it works again");
+    served_stop(&s);
+}
+
+/* ---- its end ------------------------------------------------------------------------------- */
+
+TEST(a_stop_waits_for_the_command_and_takes_no_other_task) {
+    make_fifo("said");
+    make_fifo("go");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--workers", "2", "--", "sh", "-c", WAITING);
+    int watch = watch_command();
+    kill(worker.pid, SIGTERM); /* the idle one of the two gives up waiting */
+    await_part("GET /metrics", "legwork_http_waiting_requests 0\n");
+    post("POST /v1/queues/q/tasks?kind=other", 201);
+    release("go");
+    await_death(watch);
+    assert_int_equal(served_wait_said(&worker, out, said, sizeof said), 0);
+    await_part("GET /v1/tasks/1", "finished");
+    await_part("GET /v1/tasks/2", "\"attempts\":0");
+    served_stop(&s);
+}
+
+static void assert_given_back(int watch) {
+    await_death(watch);
+    assert_int_equal(served_wait_said(&worker, out, said, sizeof said), 0);
+    await_part("GET /v1/tasks/1", "\"state\":\"enqueued\"");
+    assert_part(said, "\"attempts\":0");
+    served_stop(&s);
+}
+
+TEST(a_second_signal_ends_the_command_and_gives_the_task_back) {
+    make_fifo("said");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--workers", "2", "--grace", "50ms", "--", "sh", "-c",
+         STUBBORN);
+    int watch = watch_command();
+    kill(worker.pid, SIGTERM);
+    await_part("GET /metrics", "legwork_http_waiting_requests 0\n");
+    kill(worker.pid, SIGINT);
+    assert_given_back(watch);
+}
+
+TEST(and_so_does_the_end_of_the_time_to_stop) {
+    make_fifo("said");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--stop-timeout", "50ms", "--grace", "50ms", "--", "sh",
+         "-c", STUBBORN);
+    int watch = watch_command();
+    kill(worker.pid, SIGTERM);
+    assert_given_back(watch);
+}
+
+TEST(nothing_outlives_a_worker_that_is_killed) {
+    pid_t pids[2];
+    make_fifo("said");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--", "sh", "-c",
+         "trap '' TERM; sleep 1000 & echo $$ $! > said; wait");
+    read_pids("said", pids, 2);
+    int watches[2] = {watch_process(pids[0]), watch_process(pids[1])};
+    served_kill(&worker);
+    await_death(watches[0]);
+    await_death(watches[1]);
+    close(out);
+    served_stop(&s);
+}
+
+/* ---- a store of its own -------------------------------------------------------------------- */
+
+#define STORE "--url", "sqlite:tasks.db"
+
+TEST(the_tasks_of_a_store_are_done_without_a_server) {
+    WORK(STORE, "-v", "--", "tr", "a-z", "A-Z");
+    while (RUN("submit", "k", "hello", STORE, "--wait") == 3) /* until the store is there */
+        ;
+    assert_string_equal(said, "HELLO");
+    stop_worker();
+    assert_part(said, "owns the store sqlite:tasks.db");
+    assert_part(said, "0001: done");
+    assert_int_equal(RUN("ls", STORE), 0);
+    assert_part(said, "finished");
+}
+
+TEST(a_task_that_comes_while_the_store_is_opened_is_done) {
+    for (long i = 0; i < test_scale(10, 100); i++) {
+        WORK(STORE, "cat");
+        while (RUN("submit", "k", "hello", STORE, "--wait") == 3)
+            ;
+        assert_string_equal(said, "hello");
+        stop_worker();
+        CHECK(unlink("tasks.db") == 0);
+    }
+}
+
+TEST(in_a_store_too_a_lease_is_extended) {
+    WORK(STORE, "--lease", "3s", "--", "sh", "-c", "sleep 5; echo $LEGWORK_ATTEMPT");
+    while (RUN("submit", "k", STORE, "--wait") == 3)
+        ;
+    assert_string_equal(said, "1\n");
+    stop_worker();
+}
+
+TEST(in_a_store_too_a_task_is_given_back) {
+    make_fifo("said");
+    WORK(STORE, "--grace", "50ms", "--stop-timeout", "50ms", "--", "sh", "-c", STUBBORN);
+    while (RUN("submit", "k", STORE) == 3)
+        ;
+    int watch = watch_command();
+    stop_worker();
+    await_death(watch);
+    assert_int_equal(RUN("ls", "--json", STORE), 0);
+    assert_part(said, "\"state\":\"enqueued\"");
+    assert_part(said, "\"attempts\":0");
+}
+
+TEST(a_store_has_one_owner) {
+    start_server();
+    assert_int_equal(RUN("work", STORE, "true"), 1);
+    assert_part(said, "tasks.db");
+    served_stop(&s);
+}
+
+/* ---- mistakes ------------------------------------------------------------------------------ */
+
+TEST(mistakes_are_answered_with_what_to_do) {
+    assert_int_equal(RUN("work"), 2);
+    assert_part(said, "something is missing: legwork work");
+    assert_int_equal(RUN("work", "--url", "unix:none", "true"), 3);
+    assert_part(said, "no server answers");
+    assert_int_equal(RUN("work", "--url", "memory:", "true"), 2);
+    assert_part(said, "memory: is of one process");
+    assert_int_equal(RUN("work", "--url", "nonsense", "true"), 2);
+    start_server();
+    assert_int_equal(RUN("work", "--url", url, "--queue", "a b", "true"), 2);
+    assert_part(said, "queue");
+    assert_int_equal(RUN("work", "--url", url, "--workers", "0", "true"), 2);
+    assert_int_equal(RUN("help", "work"), 0);
+    assert_part(said, "exit code 0 is done");
+    served_stop(&s);
+}
