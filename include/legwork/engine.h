@@ -57,7 +57,8 @@ typedef struct lw_retry_policy {
     int jitter_percent; /* each wait is made longer or shorter by up to this, but stays 1 ms or
                            more. At most 100. LW_ZERO: none. Default: 10 */
     int attempts;       /* given up after so many, crashes apart. Default: never */
-    int64_t max_age_ms; /* failed instead of retried when it is older than this. Default: never */
+    int64_t max_age_ms; /* failed instead of retried when it is older than this, since it was
+                           submitted, or retried by hand (lw_retry_now). Default: never */
     int crashes;        /* attempts that may end by timeout, stuck or crash, at most 10,000; -1:
                            any, LW_ZERO: none. Default: 3 */
 } lw_retry_policy;

@@ -134,8 +134,9 @@ typedef struct lw_flow {
 
     /* Told after it has happened, once, by the thread that made it happen and with no lock held; a
      * durable store may not have written it yet. What happens while a process dies is not told
-     * again: the status knows it. (The engine's own on_failed and on_aborted are told of the tasks
-     * of steps, too.) */
+     * again: the status knows it. It must return soon: that thread is a worker, which runs nothing
+     * meanwhile, or the caller of lw_flow_start and its kin; what takes long is better submitted as
+     * a task. (The engine's own on_failed and on_aborted are told of the tasks of steps, too.) */
     void (*on_event)(void *user, const lw_flow_event *event);
     void *user;
 } lw_flow;

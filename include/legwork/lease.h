@@ -10,18 +10,20 @@
  *     }
  *
  * Which tasks: those of kinds that have no handler in this engine. What it has a handler for it
- * runs itself, and nobody can claim it; nor steps of a flow, which others complete by
- * lw_flow_set. Within what was asked for they come in order: priority,
- * then due time, then id. A paused queue gives none. The options of a kind (lw_handle with a NULL
- * handler) hold for its leases: concurrency, retry policy, retention; its timeout does not, the
- * lease is the deadline.
+ * runs itself, and nobody can claim it; nor steps of a flow, whether or not that is registered
+ * here, which others complete by lw_flow_set. Within what was asked for they come in order:
+ * priority, then due time, then id. A paused queue gives none. The options of a kind (lw_handle
+ * with a NULL handler) hold for its leases: concurrency, retry policy, retention; its timeout does
+ * not, the lease is the deadline.
  *
  * The token: every call carries that of the attempt. When the attempt is not the present one any
  * more (its lease ran out, it was settled, its scope has moved on) the call is refused with
  * LW_ELEASE, and nothing of it is applied.
  *
- * The end of a lease: the task is runnable again, and the attempt is charged to the crash budget
- * (LW_FAULT_CRASH), never to the retries; a task without budget has failed.
+ * The end of a lease: at its time, to the clock of the engine, the attempt is not the present one
+ * any more, whether or not the engine has got round to it. The task is runnable again, and the
+ * attempt is charged to the crash budget (LW_FAULT_CRASH), never to the retries; a task without
+ * budget has failed.
  *
  * On a durable store a lease is durable when the claim returns. It survives a restart: until its
  * end the task is not run a second time, and its holder can go on as if nothing had happened. What

@@ -478,7 +478,8 @@ void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t t
 struct lw__ruling {
     const struct lw__kind_info *kind;
     uint32_t attempts, crashes; /* of the task, the present attempt included */
-    uint64_t created_at, finish_by;
+    uint64_t since;             /* its age counts from then */
+    uint64_t finish_by;
     bool has_wait; /* the attempt has said when */
     uint64_t wait_ns;
 };

@@ -266,7 +266,8 @@ static int publish(lw_engine *engine, lw_id id, uint64_t token,
     if (rc < 0)
         return rc;
     publication->is_leased = true;
-    rc = engine->store->ops->publish_leased(engine->store, id, token, publication);
+    rc = engine->store->ops->publish_leased(engine->store, lw__engine_now(engine), id, token,
+                                            publication);
     return rc == LW_ENOTFOUND ? LW_ELEASE : rc;
 }
 

@@ -66,7 +66,7 @@ static int look(lw_engine *engine, const lw_settlement *said, struct lw__ruling 
         *ruling = (struct lw__ruling){.kind = lw__kind_of(engine, view.kind),
                                       .attempts = view.attempts,
                                       .crashes = view.crashes,
-                                      .created_at = view.created_at,
+                                      .since = lw__age_begins_at(view.created_at, view.errors),
                                       .finish_by = lw__task_finish_by(task)};
         *flags = view.flags;
     }

@@ -27,7 +27,7 @@ static const char *why_no_more(const struct lw__ruling *r, lw_fault fault, uint6
         return "crash budget used up";
     if (fault == LW_FAULT_ERROR && r->attempts - r->crashes >= retry->attempts)
         return "attempts used up";
-    if (now > r->created_at && now - r->created_at > retry->max_age_ns)
+    if (now > r->since && now - r->since > retry->max_age_ns)
         return "too old";
     return NULL;
 }
@@ -59,12 +59,20 @@ void lw__verdict_retry(lw_engine *engine, const struct lw__ruling *r, struct lw_
         s->verdict = LW__VERDICT_ABORT; /* it could not be finished in time */
 }
 
+static uint64_t age_begins_at(const struct lw__hand *hand, const struct lw__task *task) {
+    struct lw__grace *grace = &hand->engine->index->grace;
+    uint32_t ticket = lw__grace_enter(grace);
+    uint64_t since = lw__age_begins_at(task->created_at, lw__see(&task->errors));
+    lw__grace_leave(grace, ticket);
+    return since;
+}
+
 static void decide_retry(struct lw__hand *hand, struct lw__task *task, struct lw__settlement *s,
                          uint64_t now) {
     struct lw__ruling ruling = {.kind = hand->kind,
                                 .attempts = lw__see(&task->attempts),
                                 .crashes = lw__see(&task->crashes),
-                                .created_at = task->created_at,
+                                .since = age_begins_at(hand, task),
                                 .finish_by = lw__task_finish_by(task),
                                 .has_wait = hand->say.has_wait,
                                 .wait_ns = hand->say.wait_ns};

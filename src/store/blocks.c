@@ -45,6 +45,7 @@ struct lw__errors *lw__errors_add(const lw_allocator *allocator, const struct lw
         return NULL;
     errors->size = head + bytes;
     errors->count = 0;
+    errors->retried_at = old ? old->retried_at : 0;
     errors->dropped = old ? old->dropped + (old->count == LW_ERRORS_MAX) : 0;
     char *end = (char *)errors + head;
     for (uint32_t i = 0; old && i < old->count; i++) {
@@ -54,6 +55,19 @@ struct lw__errors *lw__errors_add(const lw_allocator *allocator, const struct lw
     }
     struct lw__fault_entry entry = {.at = at, .attempt = attempt, .fault = fault};
     add_entry(errors, end, &entry, text, length);
+    return errors;
+}
+
+struct lw__errors *lw__errors_retry(const lw_allocator *allocator, const struct lw__errors *old,
+                                    uint64_t now) {
+    size_t size = old ? old->size : sizeof *old;
+    struct lw__errors *errors = lw__alloc_zero(allocator, size);
+    if (!errors)
+        return NULL;
+    if (old)
+        memcpy(errors, old, size);
+    errors->size = size;
+    errors->retried_at = now;
     return errors;
 }
 

@@ -1,6 +1,8 @@
 /* What an operator wants of one task. */
 #include "store/index.h"
 
+#include "base/memory.h"
+
 #include <string.h>
 
 static int cancel(struct lw__index *index, struct lw__task *task, uint64_t now) {
@@ -47,23 +49,32 @@ static int revive(struct lw__index *index, struct lw__task *task, uint64_t now) 
         return LW_EXISTS;
     if (has_key && !lw__keys_reserve(&index->keys, 1))
         return LW_ENOMEM;
+    struct lw__errors *old = lw__see(&task->errors);
+    struct lw__errors *errors = lw__errors_retry(&index->allocator, old, now);
+    if (!errors)
+        return LW_ENOMEM;
     bool is_scoped = lw__task_flags(task) & LW__TASK_SCOPED;
     int rc = is_scoped ? lw__scope_check_rejoin_locked(index, task) : LW_OK;
     if (rc == LW_OK)
         rc = lw__index_count_in_locked(index, &put);
-    if (rc != LW_OK)
+    if (rc != LW_OK) {
+        lw__free(&index->allocator, errors, errors->size);
         return rc;
+    }
     if (is_scoped)
         lw__scope_rejoin_locked(index, task);
     lw__unretain_locked(index, task);
     lw__task_lock(task);
     lw__put(&task->attempts, 0);
     lw__put(&task->crashes, 0);
+    lw__put(&task->errors, errors);
     lw__put(&task->due_at, now);
     lw__task_flag(task, has_key ? LW__TASK_KEYED : 0,
                   LW__TASK_RESERVED | LW__TASK_WALL | LW__TASK_LIMITED | LW__TASK_DRAINED);
     lw__index_move_locked(index, task, LW__EVENT_REVIVE, now);
     lw__task_unlock(task);
+    if (old)
+        lw__index_retire_block_locked(index, old, old->size);
     if (has_key)
         lw__keys_set(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
     if (index->journal)

@@ -323,7 +323,7 @@ int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t t
 
 /* The same for a task that may have ended, or be gone: LW_ENOTFOUND. LW_PENDING: as LW_OK, but it
  * is asked to give up. */
-int lw__index_publish_by_id(struct lw__store *store, uint64_t id, uint64_t token,
+int lw__index_publish_by_id(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
                             const struct lw__publication *publication);
 
 /* ---- end.c -------------------------------------------------------------------------------- */
@@ -420,6 +420,9 @@ void lw__index_release_dependents_locked(struct lw__index *index, const struct l
 /* All NULL: no memory. */
 struct lw__errors *lw__errors_add(const lw_allocator *allocator, const struct lw__errors *old,
                                   uint64_t at, uint32_t attempt, uint32_t fault, const char *text);
+/* The same errors, of a task that is retried by hand now. */
+struct lw__errors *lw__errors_retry(const lw_allocator *allocator, const struct lw__errors *old,
+                                    uint64_t now);
 struct lw__output *lw__output_make(const lw_allocator *allocator, const struct lw__output *old,
                                    const struct lw__publication *publication, bool has_result,
                                    lw_bytes result);

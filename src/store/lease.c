@@ -220,10 +220,9 @@ static int extend_locked(struct lw__index *index, struct lw__lease *lease, uint6
 int lw__index_extend(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
                      uint64_t until) {
     struct lw__index *index = store->index;
-    (void)now;
     lw__brief_lock(&index->mu);
     struct lw__lease *lease = lw__lease_find(index, id);
-    bool is_present = lease && lease->token == token;
+    bool is_present = lease && lease->token == token && !lw__lease_is_over(lease, now);
     int rc = is_present ? extend_locked(index, lease, until) : LW_ELEASE;
     lw__brief_unlock(&index->mu);
     return rc;
@@ -232,8 +231,9 @@ int lw__index_extend(struct lw__store *store, uint64_t now, uint64_t id, uint64_
 /* ---- the end ------------------------------------------------------------------------------ */
 
 static bool is_given_up(const struct lw__kind *kind, const struct lw__task *task, uint64_t now) {
+    uint64_t since = lw__age_begins_at(task->created_at, lw__see(&task->errors));
     return lw__see(&task->crashes) + 1u > kind->crashes
-           || (now > task->created_at && now - task->created_at > kind->max_age_ns);
+           || (now > since && now - since > kind->max_age_ns);
 }
 
 /* It is settled like any other attempt that was lost; it comes after those that are due already. */

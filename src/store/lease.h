@@ -42,6 +42,11 @@ struct lw__lease *lw__lease_find(const struct lw__index *index, uint64_t id);
 bool lw__lease_add_locked(struct lw__index *index, struct lw__task *task, uint64_t token,
                           uint64_t until, const char *holder);
 
+/* Its time is over: it can be neither settled nor extended, and the sweep takes it back soon. */
+static inline bool lw__lease_is_over(const struct lw__lease *lease, uint64_t now) {
+    return now >= atomic_load(&lease->until);
+}
+
 /* The attempt was settled. The task may be gone, unless there is a journal. */
 void lw__lease_drop_locked(struct lw__index *index, struct lw__lease *lease);
 

@@ -201,6 +201,18 @@ static void heed_done(struct lw__settlement *s) {
     s->text = NULL;
 }
 
+/* Likewise, but its scope has to hear of it, and whoever had the lease cannot tell it: the next
+ * attempt finds that it is done, and does. */
+static void give_back_done(struct lw__settlement *s) {
+    s->verdict = LW__VERDICT_GIVE_BACK;
+    s->is_uncounted = true;
+    s->is_snooze = s->has_result = false;
+    s->successor_count = 0;
+    s->scope = NULL;
+    s->fault = (lw_fault)0;
+    s->text = NULL;
+}
+
 /* A claim has ended: of a worker of this process, or a lease. */
 static void end_claim(struct lw__index *index, struct lw__kind *kind, struct lw__lease *lease) {
     if (lease) {
@@ -219,17 +231,20 @@ static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_
         return LW_ELEASE;
     struct lw__kind *kind = lw__index_kind_of(index, task);
     struct lw__lease *lease = lw__lease_find(index, task->id);
-    if (s->is_leased && !lease)
-        return LW_ELEASE; /* a worker of this process has it */
+    if (s->is_leased && (!lease || lw__lease_is_over(lease, now)))
+        return LW_ELEASE; /* a worker of this process has it, or the sweep will take it back */
     bool is_scoped = lw__task_flags(task) & LW__TASK_SCOPED;
     if (is_scoped && s->fault == LW_FAULT_CRASH)
         lw__scope_note_lost_locked(index, task);
     bool is_stale = is_scoped && !lw__scope_is_present_locked(index, task);
     if (lw__task_flags(task) & LW__TASK_CANCELLING)
         heed_cancel(s);
-    if (task->notes & LW__NOTE_DONE && is_scoped && !is_stale && s->verdict != LW__VERDICT_FINISH)
+    bool is_open = task->notes & LW__NOTE_DONE && is_scoped && !is_stale;
+    if (is_open && s->verdict != LW__VERDICT_FINISH && !lease)
         return LW_EXISTS;
-    if (task->notes & LW__NOTE_DONE)
+    if (is_open && lease)
+        give_back_done(s);
+    else if (task->notes & LW__NOTE_DONE)
         heed_done(s);
     int rc = is_stale ? settle_stale(index, s, now) : apply(index, s, now);
     if (rc == LW_OK || is_stale)
@@ -297,13 +312,14 @@ int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t t
     return rc;
 }
 
-int lw__index_publish_by_id(struct lw__store *store, uint64_t id, uint64_t token,
+int lw__index_publish_by_id(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
                             const struct lw__publication *publication) {
     struct lw__index *index = store->index;
     lw__brief_lock(&index->mu);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     bool is_over = !task || lw_state_is_terminal(lw__task_state(task));
-    bool is_ours = !publication->is_leased || lw__lease_find(index, id);
+    const struct lw__lease *lease = lw__lease_find(index, id);
+    bool is_ours = lease ? !lw__lease_is_over(lease, now) : !publication->is_leased;
     int rc = is_over    ? LW_ENOTFOUND
              : !is_ours ? LW_ELEASE
                         : publish(index, task, token, publication);

@@ -413,12 +413,13 @@ struct lw__store_ops {
     int (*lease)(struct lw__store *store, uint64_t now, struct lw__lease_claim *claim);
 
     /* The lease ends at `until`, if that is later than it does now. LW_OK; LW_PENDING: the task is
-     * asked to give up; LW_ELEASE; LW_ENOMEM. */
+     * asked to give up; LW_ELEASE: it is not the present attempt, or its time is over, whether or
+     * not the sweep has been there; LW_ENOMEM. */
     int (*extend)(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
                   uint64_t until);
 
     /* As publish, for a lease: publication->is_leased. LW_ENOTFOUND: the task has ended. */
-    int (*publish_leased)(struct lw__store *store, uint64_t id, uint64_t token,
+    int (*publish_leased)(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
                           const struct lw__publication *publication);
 
     /* As flush, without waiting: wait->over is called then. NULL: it is durable already. */

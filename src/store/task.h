@@ -101,7 +101,8 @@ struct lw__fault_entry {
 };
 
 struct lw__errors {
-    size_t size; /* of this block */
+    size_t size;         /* of this block */
+    uint64_t retried_at; /* by hand, the last time: its age counts from then; 0: never */
     uint32_t count, dropped;
     struct lw__fault_entry entries[]; /* then the texts */
 };
@@ -222,6 +223,12 @@ static inline void lw__task_set_lean(struct lw__task *task, uint32_t payload_siz
 /* Until when it has to be finished; LW__NEVER: no limit, or it was retried by hand since. */
 static inline uint64_t lw__task_finish_by(const struct lw__task *task) {
     return lw__task_flags(task) & LW__TASK_LIMITED ? lw__task_spec(task)->finish_by : LW__NEVER;
+}
+
+/* When it was accepted, or retried by hand since. Inside a grace section, or under the store's
+ * mutex. */
+static inline uint64_t lw__age_begins_at(uint64_t created_at, const struct lw__errors *errors) {
+    return errors && errors->retried_at > created_at ? errors->retried_at : created_at;
 }
 
 /* ---- the parts of an output --------------------------------------------------------------- */

@@ -250,7 +250,8 @@ STORE_TEST(nothing_of_a_lost_lease_is_applied) {
                                    .text = "lies",
                                    .has_checkpoint = true,
                                    .checkpoint = LW_TEXT("lies")};
-    assert_status(rig->ops->publish_leased(rig->store, stale.id, stale.token, &lies), LW_ELEASE);
+    assert_status(rig->ops->publish_leased(rig->store, rig->now, stale.id, stale.token, &lies),
+                  LW_ELEASE);
     assert_status(
         rig->ops->extend(rig->store, rig->now, stale.id, stale.token, rig->now + 9 * LEASE * MS),
         LW_ELEASE);
@@ -266,10 +267,11 @@ STORE_TEST(nothing_of_a_lost_lease_is_applied) {
     view(task, &after);
     assert_memory_equal(&before, &after, sizeof before);
     lies.checkpoint = LW_TEXT("true");
-    assert_status(rig->ops->publish_leased(rig->store, present.id, present.token, &lies), LW_OK);
+    assert_status(rig->ops->publish_leased(rig->store, rig->now, present.id, present.token, &lies),
+                  LW_OK);
     assert_status(SETTLE_LEASE(rig, present, .verdict = LW__VERDICT_FINISH), LW_OK);
     lies.is_leased = true;
-    assert_status(rig->ops->publish_leased(rig->store, present.id, present.token, &lies),
+    assert_status(rig->ops->publish_leased(rig->store, rig->now, present.id, present.token, &lies),
                   LW_ENOTFOUND);
     assert_empty(rig);
 }
@@ -280,8 +282,9 @@ STORE_TEST(an_attempt_of_a_worker_is_not_settled_by_a_lease) {
     struct lw__leased leased = {attempt.task->id, attempt.token};
     struct lw__publication publication = {.is_leased = true, .has_progress = true, .text = ""};
     assert_status(SETTLE_LEASE(rig, leased, .verdict = LW__VERDICT_FINISH), LW_ELEASE);
-    assert_status(rig->ops->publish_leased(rig->store, leased.id, leased.token, &publication),
-                  LW_ELEASE);
+    assert_status(
+        rig->ops->publish_leased(rig->store, rig->now, leased.id, leased.token, &publication),
+        LW_ELEASE);
     assert_status(rig->ops->extend(rig->store, rig->now, leased.id, leased.token, rig->now + MS),
                   LW_ELEASE);
     finish(rig, attempt);
@@ -368,6 +371,38 @@ static void fence_a_lease(struct rig *rig, bool is_lost, bool is_reopened) {
     assert_state(find(rig, held), LW_ENQUEUED);
     assert_int_equal(scope_named(rig, "site").is_unclean, is_lost);
     assert_int_equal(lw__task_spec(find(rig, held))->member->is_unclean, is_lost);
+}
+
+/* Whoever had it has completed it in a transaction of its own, and its scope has not heard of it:
+ * the lease ends all the same, and the next attempt tells. */
+static void end_done(struct rig *rig, bool is_lost) {
+    uint16_t kind = remote(rig);
+    assert_status(
+        rig->ops->scope_open(rig->store, rig->now, "site", (lw_bytes){NULL, 0}, NULL, 0, NULL),
+        LW_OK);
+    struct lw__scope_copy scope = scope_named(rig, "site");
+    PUT(rig, .kind = kind, .scope = scope.id, .generation = scope.generation);
+    struct lw__leased leased = lease_one(rig);
+    find(rig, leased.id)->notes |= LW__NOTE_DONE;
+    if (is_lost) {
+        pass(rig, LEASE + 1);
+        sweep(rig);
+    } else {
+        assert_status(SETTLE_LEASE(rig, leased, .verdict = LW__VERDICT_FAIL,
+                                   .fault = LW_FAULT_ERROR, .text = "no"),
+                      LW_OK);
+    }
+    assert_state(find(rig, leased.id), LW_ENQUEUED);
+    assert_int_equal(lw__see(&find(rig, leased.id)->attempts), 0);
+    assert_int_equal(lease_one(rig).id, leased.id);
+}
+
+STORE_TEST(a_lease_of_something_done_ends_when_it_runs_out) {
+    end_done(rig, true);
+}
+
+STORE_TEST(a_lease_of_something_done_ends_when_it_is_settled) {
+    end_done(rig, false);
 }
 
 STORE_TEST(a_fence_waits_until_the_lease_is_settled) {

@@ -56,7 +56,7 @@ struct sim_spec {
 };
 
 struct sim_offsets {
-    int64_t created, key_until, due, start_by, finish_by, started, ended;
+    int64_t created, retried, key_until, due, start_by, finish_by, started, ended;
 };
 
 struct sim_task {
@@ -65,6 +65,7 @@ struct sim_task {
     bool is_there; /* has not left */
     lw_state state;
     uint64_t created, enqueued, started, ended, due;
+    uint64_t retried; /* by hand, the last time; 0: never */
     uint64_t start_by, finish_by, key_until;
     unsigned attempts, crashes, snoozes, errors;
     bool is_waiting[SIM_AFTER];   /* created: for which it still waits */

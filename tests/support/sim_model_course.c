@@ -53,7 +53,7 @@ static void retry(struct sim_model *m, struct sim_task *t, const struct sim_word
         k->crashed++;
     }
     if ((is_crash && crashes > k->crashes) || (!is_crash && errors >= k->attempts)
-        || m->now - t->created > k->max_age) {
+        || m->now - (t->retried > t->created ? t->retried : t->created) > k->max_age) {
         sim__end_by(m, t, LW_FAILED);
         return;
     }
@@ -203,10 +203,10 @@ static int revive(struct sim_model *m, struct sim_task *t) {
     t->is_counted = true;
     t->is_retained = t->is_lingering = t->is_limited = t->is_wall = t->is_drained = false;
     t->attempts = t->crashes = 0;
-    t->due = m->now;
+    t->due = t->retried = m->now;
     sim__enqueue(m, t);
     t->is_kept_enqueued = true;
-    t->offsets_ms.due = m->known_offset_ms;
+    t->offsets_ms.due = t->offsets_ms.retried = m->known_offset_ms;
     return LW_OK;
 }
 
@@ -375,6 +375,7 @@ static void reopen_time(const struct sim_model *m, uint64_t *at, int64_t *offset
 static void reopen_times(struct sim_model *m, struct sim_task *t) {
     struct sim_offsets *offsets = &t->offsets_ms;
     reopen_time(m, &t->created, &offsets->created, true);
+    reopen_time(m, &t->retried, &offsets->retried, true);
     reopen_time(m, &t->key_until, &offsets->key_until, false);
     reopen_time(m, &t->due, &offsets->due, t->is_kept_enqueued);
     reopen_time(m, &t->start_by, &offsets->start_by, false);

@@ -140,6 +140,47 @@ LEASE_TEST(a_step_that_a_person_does_is_not_claimed) {
     CHECK(strstr(err.message, "is of a flow"));
 }
 
+static lw_outcome sign(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    return lw_done(ctx);
+}
+
+static void open_order(lw_engine *engine, bool has_flow) {
+    static const lw_step steps[] = {{.name = "sign", .run = sign, .state = "open"}};
+    lw_error err = {0};
+    if (has_flow)
+        assert_status(lw_flow_register(engine,
+                                       LW_FLOW(.name = "order", .steps = LW_STEPS(steps),
+                                               .states = {{"open", .goal = "signed"}}),
+                                       &err),
+                      LW_OK);
+    start(engine);
+}
+
+/* Such as a server on the file of a program: it knows nothing of the flow, and a worker of its
+ * would finish the step without the flow hearing of it. */
+LEASE_TEST(a_step_is_not_claimed_where_its_flow_is_not_known_either) {
+    lw_snapshot task = LW_SNAPSHOT_INIT;
+    lw_error err = {0};
+    open_order(d->engine, true);
+    assert_status(lw_flow_start(d->engine, "order", "7", LW_TEXT(""), &err), LW_OK);
+    if (strcmp(d->url, "memory:") == 0)
+        return;
+    close_engine(d->engine);
+    open_driven(d);
+    open_order(d->engine, false);
+    SUBMIT(d->engine, .kind = "mail");
+    assert_int_equal(CLAIM(d->engine, &task, .holder = "w"), 1);
+    assert_string_equal(task.kind, "mail");
+    assert_int_equal(CLAIM(d->engine, &task, .holder = "w"), 0);
+    close_engine(d->engine);
+    open_driven(d);
+    open_order(d->engine, true);
+    lw_test_run(d->engine);
+    assert_status(lw_flow_wait(d->engine, "order", "7", 0, NULL), LW_OK); /* at its goal */
+    lw_snapshot_clear(&task);
+}
+
 LEASE_TEST(a_claim_takes_as_many_as_it_may_of_the_queues_and_kinds_it_names) {
     lw_snapshot tasks[4] = {LW_SNAPSHOT_INIT};
     const char *queues[] = {"a", "b"}, *kinds[] = {"mail", "sms"};
@@ -211,6 +252,30 @@ LEASE_TEST(a_lease_that_runs_out_is_a_crash_and_costs_no_retry) {
         assert_status(lw_lease_checkpoint(d->engine, lost.id, lost.token, LW_TEXT("x"), 0),
                       LW_ELEASE);
     }
+}
+
+/* The clock has passed its end, and nobody has swept yet: that makes no difference. */
+LEASE_TEST(a_lease_is_over_at_its_time_and_not_when_it_is_noticed) {
+    start(d->engine);
+    lw_id id = SUBMIT(d->engine, .kind = "mail");
+    lw_settlement late = take_one(d->engine);
+    late.outcome = LW_OUTCOME_DONE;
+    advance(d->clock, 999);
+    assert_status(lw_lease_progress(d->engine, id, late.token, 1, 2, "in time"), LW_OK);
+    advance(d->clock, 1);
+    assert_int_equal(state_of(d->engine, id), LW_STARTED);
+    assert_status(settle_one(d->engine, late), LW_ELEASE);
+    assert_status(lw_lease_extend(d->engine, id, late.token, 1000, 0), LW_ELEASE);
+    assert_status(lw_lease_return(d->engine, id, late.token, 0), LW_ELEASE);
+    assert_status(lw_lease_progress(d->engine, id, late.token, 2, 2, "late"), LW_ELEASE);
+    assert_status(lw_lease_partial(d->engine, id, late.token, LW_TEXT("x")), LW_ELEASE);
+    assert_status(lw_lease_checkpoint(d->engine, id, late.token, LW_TEXT("x"), 0), LW_ELEASE);
+    lw_test_run(d->engine);
+    lw_snapshot s = get(d->engine, id);
+    assert_int_equal(s.state, LW_ENQUEUED);
+    assert_int_equal(s.crashes, 1);
+    assert_string_equal(s.progress.text, "in time");
+    lw_snapshot_clear(&s);
 }
 
 LEASE_TEST(extended_in_time_it_goes_on_for_as_long_as_it_takes) {
@@ -373,6 +438,40 @@ LEASE_TEST(a_thousand_are_settled_at_once_and_answered_singly) {
     assert_status(lw_lease_settle(d->engine, ends, 0, 0, &err), LW_EINVAL);
     assert_status(lw_lease_settle(d->engine, NULL, 1, 0, NULL), LW_EINVAL);
     assert_status(lw_lease_settle(d->engine, ends, 1, 2, NULL), LW_EINVAL);
+}
+
+/* The age of one that was retried by hand counts from then, on the disk as well. */
+LEASE_TEST(a_lease_that_runs_out_of_an_old_task_is_tried_again_if_it_was_retried) {
+    const lw_handler_options *options =
+        LW_HANDLER_OPTIONS(.retry = {.crashes = 10, .max_age_ms = 5000});
+    handle(d->engine, "mail", NULL, options);
+    start(d->engine);
+    lw_id id = SUBMIT(d->engine, .kind = "mail");
+    take_one(d->engine);
+    lw_test_advance(d->engine, 10000);
+    assert_int_equal(state_of(d->engine, id), LW_ENQUEUED); /* it ran out at 1 s */
+    take_one(d->engine);
+    lw_test_advance(d->engine, 10000);
+    assert_int_equal(state_of(d->engine, id), LW_FAILED); /* at 11 s */
+    assert_status(lw_retry_now(d->engine, id, NULL), LW_OK);
+    if (strcmp(d->url, "memory:") != 0) {
+        close_engine(d->engine);
+        open_driven(d);
+        handle(d->engine, "mail", NULL, options);
+        start(d->engine);
+    }
+    take_one(d->engine);
+    lw_test_advance(d->engine, 2000);
+    assert_int_equal(state_of(d->engine, id), LW_ENQUEUED);
+    lw_settlement end = take_one(d->engine);
+    lw_test_advance(d->engine, 500);
+    end.outcome = LW_OUTCOME_RETRY;
+    assert_status(settle_one(d->engine, end), LW_OK);
+    assert_int_equal(state_of(d->engine, id), LW_SCHEDULED);
+    lw_test_advance(d->engine, 10000);
+    take_one(d->engine);
+    lw_test_advance(d->engine, 2000);
+    assert_int_equal(state_of(d->engine, id), LW_FAILED);
 }
 
 /* ---- restart, stop ------------------------------------------------------------------------ */

@@ -125,6 +125,21 @@ TEST(a_task_that_is_too_old_fails_instead_of_being_retried) {
     close_world(&w);
 }
 
+/* Otherwise it would be too old again at its first error, and the budget not fresh. */
+TEST(the_age_of_a_task_that_is_retried_by_hand_counts_from_then) {
+    struct world w = open_world(
+        do_retry,
+        LW_HANDLER_OPTIONS(.retry = {.min_ms = 1000, .factor = 1, NO_JITTER, .max_age_ms = 4500}));
+    lw_id id = SUBMIT(w.engine, .kind = "task");
+    assert_int_equal(lw_test_advance(w.engine, 100000), 6);
+    for (int i = 0; i < 2; i++) {
+        assert_status(lw_retry_now(w.engine, id, NULL), LW_OK);
+        assert_int_equal(lw_test_advance(w.engine, 100000), 6);
+        assert_int_equal(state_of(w.engine, id), LW_FAILED);
+    }
+    close_world(&w);
+}
+
 TEST(a_permanent_failure_ends_it_whatever_is_left) {
     struct world w = open_world(do_fail, LW_HANDLER_OPTIONS(.retry = {.attempts = 100}));
     lw_id id = SUBMIT(w.engine, .kind = "task");

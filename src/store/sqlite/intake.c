@@ -190,7 +190,8 @@ static int take_checkpoint(const struct scan *scan, uint64_t id) {
                        (size_t)sqlite3_column_bytes(scan->row, BYTES)}};
     if (publication.checkpoint.size > LW_CHECKPOINT_MAX)
         return LW_EINVAL;
-    int rc = lw__index_publish_by_id(store, id, token, &publication);
+    uint64_t now = lw__now(scan->sqlite->index->options.clock);
+    int rc = lw__index_publish_by_id(store, now, id, token, &publication);
     return rc == LW_ENOTFOUND || rc == LW_PENDING ? LW_OK
                                                   : rc; /* nobody needs it, or all is well */
 }

@@ -141,9 +141,12 @@ static uint64_t time_at(const struct loader *l, int column, uint64_t none) {
 }
 
 /* Something that has happened. If the wall clock was set back since, it was just now. */
-static uint64_t past_at(const struct loader *l, int column, uint64_t none) {
-    uint64_t at = time_at(l, column, none);
+static uint64_t past(const struct loader *l, uint64_t at) {
     return at < l->now ? at : l->now;
+}
+
+static uint64_t past_at(const struct loader *l, int column, uint64_t none) {
+    return past(l, time_at(l, column, none));
 }
 
 /* What could run then can run, whatever the wall clock shows now. */
@@ -268,7 +271,7 @@ static struct lw__output *load_output(const struct loader *l, bool *is_lost) {
 /* SQLite reads the JSON that it keeps. */
 static struct lw__errors *load_errors(const struct loader *l, bool *is_lost) {
     static const char sql[] = "SELECT value ->> 'at_ms', value ->> 'attempt', value ->> 'fault',"
-                              " value ->> 'text' FROM json_each(?1)";
+                              " value ->> 'text', value ->> 'retried_ms' FROM json_each(?1)";
     const char *json = text_at(l, l->at->errors);
     sqlite3_stmt *s = NULL;
     struct lw__errors *errors = NULL;
@@ -289,6 +292,9 @@ static struct lw__errors *load_errors(const struct loader *l, bool *is_lost) {
         if (errors)
             lw__free(&l->sqlite->allocator, errors, errors->size);
         errors = more;
+        if (errors && sqlite3_column_type(s, 4) != SQLITE_NULL)
+            errors->retried_at =
+                past(l, lw__sqlite_clock_ns(l->sqlite, sqlite3_column_int64(s, 4)));
     }
     sqlite3_finalize(s);
     if (errors && has(l, l->at->errors_dropped))

@@ -69,7 +69,11 @@ static char *errors_as_json(struct lw__sqlite *sqlite, const struct lw__errors *
             else
                 sqlite3_str_appendchar(json, 1, *text);
         }
-        sqlite3_str_appendall(json, "\"}");
+        sqlite3_str_appendall(json, "\"");
+        if (i == 0 && errors->retried_at > 0) /* the first is never dropped */
+            sqlite3_str_appendf(json, ",\"retried_ms\":%lld",
+                                (long long)lw__sqlite_wall_ms(sqlite, errors->retried_at));
+        sqlite3_str_appendall(json, "}");
     }
     sqlite3_str_appendall(json, "]");
     return sqlite3_str_finish(json);
@@ -254,6 +258,7 @@ static int write_revive(struct lw__sqlite *sqlite, const struct lw__task *task, 
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     bind_time(sqlite, s, 2, view.due_at);
     bind_count(s, 3, (view.flags & LW__TASK_RESERVED) != 0);
+    bind_errors(sqlite, s, 4, view.errors);
     int rc = lw__sqlite_remove_all(sqlite, err);
     if (rc == LW_OK)
         rc = run(sqlite, LW__SQL_HISTORY_REVIVE, err);

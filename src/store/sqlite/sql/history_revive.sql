@@ -6,7 +6,7 @@ INSERT INTO legwork_task
      checkpoint, run_at_ms, key_scope, key_until_ms, after_ids, after_policy, scope, generation,
      is_unclean, is_reserved)
 SELECT id, 'enqueued', ?2, kind, queue, key, priority, created_ms, started_ms, snoozes, token,
-     payload, value, errors, errors_dropped, progress_done, progress_total, progress_text, partial,
+     payload, value, ?4, ?5, progress_done, progress_total, progress_text, partial,
      checkpoint, run_at_ms, key_scope, key_until_ms, after_ids, after_policy, scope, generation,
      is_unclean, ?3
 FROM legwork_history
