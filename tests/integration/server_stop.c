@@ -145,6 +145,16 @@ TEST(any_number_of_signals_is_one_clean_end) {
     }
 }
 
+/* Whoever knows that it is there may send one. */
+TEST(a_signal_right_after_the_greeting_is_heard) {
+    for (int i = 0; i < 20; i++) {
+        served_start(&s, (const char *const[]){"--store", "memory:", NULL});
+        if (i % 2)
+            kill(s.pid, SIGHUP);
+        served_stop(&s);
+    }
+}
+
 TEST(a_drain_is_a_stop) {
     served_start(&s, NULL);
     assert_int_equal(code_of("POST /v1/drain", NULL), 202);

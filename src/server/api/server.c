@@ -107,6 +107,8 @@ int lw__server_open(struct lw__server *server, const struct lw__serve_config *co
     rc = open_rest(server, err);
     if (rc < 0)
         lw__server_close(server);
+    else
+        lw__stop_listen(server); /* before anybody is told that it is there, and sends one */
     return rc;
 }
 
@@ -127,7 +129,6 @@ void lw__server_close(struct lw__server *server) {
 /* ---- run ----------------------------------------------------------------------------------- */
 
 int lw__server_run(struct lw__server *server) {
-    lw__stop_listen(server);
     for (size_t i = 0; i < server->listener_count; i++)
         lw__listener_start(&server->listeners[i], lw__peer_accept, server);
     lw__manager_tell("READY=1");
