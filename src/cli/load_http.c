@@ -45,21 +45,27 @@ static void put_tasks(const struct lw__load *load, struct lw__buffer *body, uint
     lw__json_close(&json);
 }
 
-static int put_submit(const struct lw__load *load, struct lw__buffer *out, uint32_t count) {
+static int put_one(const struct lw__load *load, struct lw__buffer *out) {
     char target[256];
-    struct lw__buffer text, body;
-    if (load->options.batch == 1) {
-        lw__buffer_init_fixed(&text, target, sizeof target);
-        lw__buffer_print(&text, "/v1/queues/%s/tasks?kind=%s%c", load->options.queue,
-                         load->options.queue, '\0');
-        return put_request(load, out, target, lw__buffer_slice(&load->payload));
-    }
+    struct lw__buffer text;
+    lw__buffer_init_fixed(&text, target, sizeof target);
+    lw__buffer_print(&text, "/v1/queues/%s/tasks?kind=%s%c", load->options.queue,
+                     load->options.queue, '\0');
+    return put_request(load, out, target, lw__buffer_slice(&load->payload));
+}
+
+static int put_many(const struct lw__load *load, struct lw__buffer *out, uint32_t count) {
+    struct lw__buffer body;
     lw__buffer_init(&body, &lw__server_memory, LW__LOAD_REQUEST_MAX);
     put_tasks(load, &body, count);
     int rc = body.status < 0 ? body.status
                              : put_request(load, out, "/v1/tasks", lw__buffer_slice(&body));
     lw__buffer_clear(&body);
     return rc;
+}
+
+static int put_submit(const struct lw__load *load, struct lw__buffer *out, uint32_t count) {
+    return load->options.batch == 1 ? put_one(load, out) : put_many(load, out, count);
 }
 
 static int put_claim(const struct lw__load *load, struct lw__buffer *out, uint32_t count) {
