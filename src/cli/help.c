@@ -13,9 +13,9 @@ int lw__command_refuse(const char *name) {
     lw__nearest_init(&nearest, lw__slice_of(name));
     for (size_t i = 0; i < lw__command_count; i++)
         lw__nearest_offer(&nearest, lw__commands[i].name);
-    fprintf(stderr, "legwork: there is no command %s; %s%s\n",
+    fprintf(stderr, "legwork: there is no command %s; %s%s%s\n",
             lw__slice_show(lw__slice_of(name)).text, nearest.name ? "did you mean " : "see ",
-            nearest.name ? nearest.name : "legwork help");
+            nearest.name ? nearest.name : "legwork help", nearest.name ? "?" : "");
     return LW__EXIT_USAGE;
 }
 

@@ -190,6 +190,16 @@ static int choose_store(struct run *run, lw_error *err) {
     return LW_OK;
 }
 
+/* What the library says is for programs: here somebody sits who may have started two. */
+static int explain_owned(const struct run *run, lw_error *err) {
+    lw_error why = *err;
+    return lw__refuse(
+        err, LW_EBUSY,
+        "%.*s: end that first, or keep other tasks elsewhere with --store sqlite:FILE "
+        "(this is %s)",
+        (int)strcspn(why.message, ";:"), why.message, run->store);
+}
+
 static int open_engine(struct run *run, lw_error *err) {
     const struct lw__serve_config *values = &run->values;
     int commands = (int)run->kinds.count * (int)values->exec_workers;
@@ -200,6 +210,8 @@ static int open_engine(struct run *run, lw_error *err) {
                                        .byte_limit = values->payloads_max, .overflow = LW_REFUSE,
                                        .log = &run->log),
                      err);
+    if (rc == LW_EBUSY)
+        rc = explain_owned(run, err);
     if (rc == LW_OK)
         rc = lw__exec_kinds_handle(&run->kinds, &run->exec, run->engine, values->exec_workers,
                                    values->exec_timeout_ms);

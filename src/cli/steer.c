@@ -185,8 +185,8 @@ static int retry_all(struct lw__place *place, const struct retry_values *values)
 }
 
 static int retry(const struct lw__arguments *arguments, const struct retry_values *values) {
-    static const struct deed deed = {"retry",      "/v1/tasks/", "/run", "task",
-                                     "runs again", "runs again", true};
+    static const struct deed deed = {
+        "retry", "/v1/tasks/", "/run", "task", "runs again", "is on its way already", true};
     bool has_filter = values->queue[0] || values->kind[0] || values->state[0] || values->is_dry;
     int code = LW__EXIT_USAGE;
     if (values->is_all == (arguments->count > 0) || (has_filter && !values->is_all)) {

@@ -48,7 +48,7 @@ TEST(a_wrong_setting_names_the_nearest_right_one) {
     assert_int_equal(RUN("check", "--body-max", "1MiB"), 0);
     assert_said("body-max = 1MiB");
     assert_int_equal(RUN("serv"), 2);
-    assert_said("serve");
+    assert_said("did you mean serve?");
     assert_int_equal(RUN("serve", "--help"), 0);
     assert_said("--idle-timeout");
     assert_int_equal(RUN("version"), 0);
@@ -57,8 +57,13 @@ TEST(a_wrong_setting_names_the_nearest_right_one) {
 
 TEST(two_servers_do_not_share_a_store) {
     served_start(&s, NULL);
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%d", s.port);
     assert_int_equal(RUN("serve", "--listen", "127.0.0.1:0", "--store", "sqlite:tasks.db"), 1);
     assert_said("tasks.db");
+    assert_said("end that first, or keep other tasks elsewhere");
+    assert_int_equal(RUN("serve", "--listen", address, "--store", "memory:"), 1);
+    assert_said("choose another with --listen");
     assert_int_equal(code_of("GET /healthz", NULL), 200);
     served_stop(&s);
 }

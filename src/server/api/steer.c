@@ -59,8 +59,10 @@ static void run_one(struct lw__exchange *x) {
         lw__reply_error(x, 409, "%s", x->err.message);
     else if (rc == LW_EXISTS)
         lw__reply_error(x, 409, "the key of task %llu is taken by another task", x->id);
+    else if (rc == LW_PENDING) /* it is on its way anyway */
+        lw__reply_empty(x, 202);
     else
-        reply_for_id(x, rc == LW_PENDING ? LW_OK : rc); /* it is on its way anyway */
+        reply_for_id(x, rc);
 }
 
 void lw__serve_run(struct lw__exchange *x) {

@@ -211,8 +211,10 @@ static int bind_and_listen(struct lw__listener *listener, const char *text,
         }
     }
     int code = errno;
-    lw__refuse(err, code == EADDRINUSE ? LW_EBUSY : LW_ESYSTEM, "cannot listen on %s: %s", text,
-               strerror(code));
+    lw__refuse(err, code == EADDRINUSE ? LW_EBUSY : LW_ESYSTEM, "cannot listen on %s: %s%s", text,
+               strerror(code),
+               code == EADDRINUSE ? ", perhaps by another server; choose another with --listen"
+                                  : "");
     if (err)
         err->native = code;
     lw__listener_close(listener);
