@@ -129,7 +129,7 @@ static int make_spec(lw_engine *engine, struct lw__put *put) {
 
 int lw__layer_make_put(lw_engine *engine, const struct lw__layer_task *task, bool is_inside,
                        struct lw__put *put, lw_error *err) {
-    uint64_t now;
+    uint64_t now = 0; /* there is nothing in it that counts from now on */
     lw_task plain = {.struct_size = sizeof plain,
                      .kind = task->kind,
                      .queue = task->queue,

@@ -90,7 +90,10 @@ static int make_block(lw_engine *engine, const lw_task *task, const struct lw__k
     spec->user = task->user;
     fill_bytes(spec, task, value);
     put->spec = spec;
-    return task->key ? settle_key(spec, task, kind, now, err) : LW_OK;
+    if (!task->key)
+        return LW_OK;
+    lw__index_pair(engine->index, put->kind, spec); /* hashed, before the mutex is taken */
+    return settle_key(spec, task, kind, now, err);
 }
 
 static uint64_t due_of(const lw_engine *engine, const lw_task *task, uint64_t now) {
@@ -122,9 +125,18 @@ static int name_put(lw_engine *engine, const lw_task *task, struct lw__put *put,
     return LW_OK;
 }
 
+/* Whether something is counted from now on, so that a tick would matter. */
+static bool has_times(const lw_task *task, const struct lw__kind_info *kind) {
+    bool has_window =
+        task->key && (task->key_scope == LW_KEY_WINDOW || kind->set.key_scope == LW_KEY_WINDOW);
+    return has_window || task->delay_ms || task->run_at_ms || task->start_by_ms
+           || task->finish_by_ms;
+}
+
 static int fill_rest(lw_engine *engine, const lw_task *task, struct lw__kind_info *kind,
                      uint64_t *now, struct lw__put *put, lw_error *err) {
-    *now = lw__engine_now(engine);
+    if (has_times(task, kind))
+        *now = lw__engine_now(engine);
     if (task->priority != 0)
         put->priority = task->priority == LW_ZERO ? 0 : (uint32_t)task->priority;
     put->due = due_of(engine, task, *now);

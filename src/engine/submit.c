@@ -270,7 +270,7 @@ int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) 
         return lw__client_submit(engine, &task, 1, id, err);
     if (submit_plain(engine, task, id, &rc, err))
         return rc;
-    uint64_t now = lw__engine_now(engine);
+    uint64_t now = lw__engine_recent(engine);
     rc = lw__spec_make(engine, task, &now, &one, err);
     if (rc < 0)
         return rc;

@@ -76,7 +76,7 @@ static int revive(struct lw__index *index, struct lw__task *task, uint64_t now) 
     if (old)
         lw__index_retire_block_locked(index, old, old->size);
     if (has_key)
-        lw__keys_set(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
+        lw__index_set_key_locked(index, task);
     if (index->journal)
         lw__journal_note(index->journal, LW__JOURNAL_REVIVE, task);
     memset(&task->place, 0, sizeof task->place);

@@ -81,12 +81,18 @@ bool lw__index_begin(struct lw__store *store, struct lw__task *task, uint64_t to
     return is_ours;
 }
 
+/* A key is free when its task's state says so. In a file the end has to stand before the put of
+ * whoever takes the key next: there it is noted under the mutex. */
+static uint32_t slow_flags(const struct lw__index *index) {
+    return LW__TASK_SLOW | LW__TASK_CANCELLING | LW__TASK_STUCK
+           | (index->journal ? LW__TASK_KEYED : 0);
+}
+
 bool lw__index_finish(struct lw__store *store, struct lw__task *task, uint64_t now) {
     struct lw__index *index = store->index;
     LW__POINT("finish: about to");
     lw__task_lock(task);
-    bool is_plain =
-        !(lw__task_flags(task) & (LW__TASK_SLOW | LW__TASK_CANCELLING | LW__TASK_STUCK));
+    bool is_plain = !(lw__task_flags(task) & slow_flags(index));
     if (is_plain)
         lw__index_move_locked(index, task, LW__EVENT_FINISH, now);
     if (is_plain && __builtin_expect(index->journal != NULL, 0))

@@ -179,7 +179,7 @@ void lw__index_remove_locked(struct lw__index *index, struct lw__task *task) {
     if (index->journal)
         lw__journal_note(index->journal, LW__JOURNAL_LEAVE, task);
     if (lw__task_flags(task) & LW__TASK_KEYED)
-        lw__keys_remove(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
+        lw__keys_remove(&index->keys, spec->key_hash, task);
     lw__ids_remove(&index->ids, task->id);
     if (spec && spec->member)
         lw__index_retire_block_locked(index, spec->member, sizeof *spec->member);

@@ -225,9 +225,17 @@ void lw__index_place_scheduled_locked(struct lw__index *index, struct lw__task *
 /* Says to the sweeper that something is due earlier than it thinks. */
 void lw__index_hasten_locked(struct lw__index *index, uint64_t due);
 
+/* The kind and key of a spec that has one. Whoever asks first finds its hash: best before the mutex
+ * is taken, and before the spec is anybody else's. */
+struct lw__keys_pair lw__index_pair(const struct lw__index *index, uint16_t kind,
+                                    struct lw__spec *spec);
+
 /* The task that keeps this key from others; NULL: it is free. */
 struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const struct lw__put *put,
                                              uint64_t now);
+
+/* From now on the key of this task stands for it. There is room in the table. */
+void lw__index_set_key_locked(struct lw__index *index, struct lw__task *task);
 
 /* Takes room: LW_OK, LW_EFULL. Gives back the room of a task. */
 int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put);

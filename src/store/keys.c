@@ -20,43 +20,55 @@ static uint64_t rotate_left(uint64_t x, int by) {
     return x << by | x >> (64 - by);
 }
 
-static void sip_round(uint64_t v[4]) {
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = rotate_left(v[1], 13) ^ v[0];
-    v[3] = rotate_left(v[3], 16) ^ v[2];
-    v[0] = rotate_left(v[0], 32);
-    v[2] += v[1];
-    v[0] += v[3];
-    v[1] = rotate_left(v[1], 17) ^ v[2];
-    v[3] = rotate_left(v[3], 21) ^ v[0];
-    v[2] = rotate_left(v[2], 32);
+struct sip {
+    uint64_t a, b, c, d;
+};
+
+static inline struct sip sip_round(struct sip v) {
+    v.a += v.b;
+    v.c += v.d;
+    v.b = rotate_left(v.b, 13) ^ v.a;
+    v.d = rotate_left(v.d, 16) ^ v.c;
+    v.a = rotate_left(v.a, 32);
+    v.c += v.b;
+    v.a += v.d;
+    v.b = rotate_left(v.b, 17) ^ v.c;
+    v.d = rotate_left(v.d, 21) ^ v.a;
+    v.c = rotate_left(v.c, 32);
+    return v;
 }
 
-static void sip_word(uint64_t v[4], uint64_t word) {
-    v[3] ^= word;
-    sip_round(v);
-    v[0] ^= word;
+static inline struct sip sip_word(struct sip v, uint64_t word) {
+    v.d ^= word;
+    v = sip_round(v);
+    v.a ^= word;
+    return v;
 }
 
 /* Of the kind as eight bytes, then the key. Hashes stay in this process: byte order is all one. */
 static uint64_t hash_pair(const uint64_t secret[2], uint32_t kind, const char *key, size_t size) {
-    uint64_t v[4] = {secret[0] ^ 0x736f6d6570736575, secret[1] ^ 0x646f72616e646f6d,
-                     secret[0] ^ 0x6c7967656e657261, secret[1] ^ 0x7465646279746573};
+    struct sip v = {secret[0] ^ 0x736f6d6570736575, secret[1] ^ 0x646f72616e646f6d,
+                    secret[0] ^ 0x6c7967656e657261, secret[1] ^ 0x7465646279746573};
     uint64_t word, last = (uint64_t)(sizeof word + size) << 56;
-    sip_word(v, kind);
+    v = sip_word(v, kind);
     for (; size >= sizeof word; size -= sizeof word, key += sizeof word) {
         memcpy(&word, key, sizeof word);
-        sip_word(v, word);
+        v = sip_word(v, word);
     }
     for (size_t i = 0; i < size; i++)
         last |= (uint64_t)(unsigned char)key[i] << (8 * i);
-    sip_word(v, last);
-    v[2] ^= 0xff;
-    sip_round(v);
-    sip_round(v);
-    sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    v = sip_word(v, last);
+    v.c ^= 0xff;
+    v = sip_round(sip_round(sip_round(v)));
+    return v.a ^ v.b ^ v.c ^ v.d;
+}
+
+struct lw__keys_pair lw__keys_pair(const struct lw__keys *keys, uint32_t kind, const char *key,
+                                   size_t key_size) {
+    return (struct lw__keys_pair){.kind = kind,
+                                  .key = key,
+                                  .key_size = key_size,
+                                  .hash = hash_pair(keys->secret, kind, key, key_size)};
 }
 
 /* ---- the table ---- */
@@ -65,16 +77,20 @@ static bool is_room_for(size_t capacity, size_t count) {
     return count <= capacity / 4 * 3;
 }
 
+static bool is_pair(const struct lw__keys *keys, const struct lw__keys_place *place,
+                    const struct lw__keys_pair *pair) {
+    return place->hash == pair->hash
+           && keys->is_same(place->task, pair->kind, pair->key, pair->key_size);
+}
+
 /* The place of the pair, or the free one where it would stand. */
-static struct lw__keys_place *find_place(const struct lw__keys *keys, uint64_t hash, uint32_t kind,
-                                         const char *key, size_t key_size) {
-    size_t mask = keys->capacity - 1;
-    for (size_t i = hash & mask;; i = (i + 1) & mask) {
-        struct lw__keys_place *place = &keys->places[i];
-        if (place->task == NULL
-            || (place->hash == hash && keys->is_same(place->task, kind, key, key_size)))
-            return place;
-    }
+static struct lw__keys_place *find_place(const struct lw__keys *keys,
+                                         const struct lw__keys_pair *pair) {
+    struct lw__keys_place *places = keys->places;
+    size_t mask = keys->capacity - 1, i = pair->hash & mask;
+    while (places[i].task != NULL && !is_pair(keys, &places[i], pair))
+        i = (i + 1) & mask;
+    return &places[i];
 }
 
 static void place_again(struct lw__keys_place *places, size_t mask, struct lw__keys_place moved) {
@@ -110,12 +126,8 @@ void lw__keys_free(struct lw__keys *keys) {
     keys->capacity = keys->count = keys->reserved = 0;
 }
 
-struct lw__task *lw__keys_find(const struct lw__keys *keys, uint32_t kind, const char *key,
-                               size_t key_size) {
-    if (keys->count == 0)
-        return NULL;
-    uint64_t hash = hash_pair(keys->secret, kind, key, key_size);
-    return find_place(keys, hash, kind, key, key_size)->task;
+struct lw__task *lw__keys_find(const struct lw__keys *keys, const struct lw__keys_pair *pair) {
+    return keys->count > 0 ? find_place(keys, pair)->task : NULL;
 }
 
 bool lw__keys_reserve(struct lw__keys *keys, size_t count) {
@@ -130,14 +142,12 @@ bool lw__keys_reserve(struct lw__keys *keys, size_t count) {
     return true;
 }
 
-void lw__keys_set(struct lw__keys *keys, uint32_t kind, const char *key, size_t key_size,
-                  struct lw__task *task) {
+void lw__keys_set(struct lw__keys *keys, const struct lw__keys_pair *pair, struct lw__task *task) {
     assert(task != NULL && keys->reserved > 0);
     keys->reserved--;
-    uint64_t hash = hash_pair(keys->secret, kind, key, key_size);
-    struct lw__keys_place *place = find_place(keys, hash, kind, key, key_size);
+    struct lw__keys_place *place = find_place(keys, pair);
     keys->count += place->task == NULL;
-    *place = (struct lw__keys_place){.task = task, .hash = hash};
+    *place = (struct lw__keys_place){.task = task, .hash = pair->hash};
 }
 
 static void close_gap(struct lw__keys *keys, size_t gap) {
@@ -153,16 +163,17 @@ static void close_gap(struct lw__keys *keys, size_t gap) {
     places[gap].task = NULL;
 }
 
-void lw__keys_remove(struct lw__keys *keys, uint32_t kind, const char *key, size_t key_size,
-                     const struct lw__task *task) {
-    if (keys->count == 0)
+void lw__keys_remove(struct lw__keys *keys, uint64_t hash, const struct lw__task *task) {
+    const struct lw__keys_place *places = keys->places;
+    if (keys->count == 0 || task == NULL)
         return;
-    uint64_t hash = hash_pair(keys->secret, kind, key, key_size);
-    struct lw__keys_place *place = find_place(keys, hash, kind, key, key_size);
-    if (task == NULL || place->task != task)
+    size_t mask = keys->capacity - 1, i = hash & mask;
+    while (places[i].task != NULL && places[i].task != task)
+        i = (i + 1) & mask;
+    if (places[i].task == NULL)
         return;
-    close_gap(keys, (size_t)(place - keys->places));
+    close_gap(keys, i);
     keys->count--;
-    if (keys->capacity > CAPACITY_MIN && keys->count + keys->reserved < keys->capacity / 8)
-        resize(keys, keys->capacity / 2);
+    if (mask >= CAPACITY_MIN && keys->count + keys->reserved < (mask + 1) / 8)
+        resize(keys, (mask + 1) / 2);
 }

@@ -6,7 +6,7 @@
  * key while it grows. The key's bytes stay with the task. The hash is keyed (SipHash-1-3 with a
  * secret that must be random), because keys come from outside.
  *
- * Threads: under the owner's lock.
+ * Threads: under the owner's lock, but for lw__keys_pair, which is best called before.
  */
 #ifndef LW_STORE_KEYS_H
 #define LW_STORE_KEYS_H
@@ -14,6 +14,13 @@
 #include <legwork/runtime.h>
 
 struct lw__task;
+
+struct lw__keys_pair {
+    uint32_t kind;
+    const char *key;
+    size_t key_size;
+    uint64_t hash;
+};
 
 struct lw__keys_place {
     struct lw__task *task; /* NULL: free */
@@ -38,21 +45,22 @@ void lw__keys_init(struct lw__keys *keys, const lw_allocator *allocator, const u
                                    size_t key_size));
 void lw__keys_free(struct lw__keys *keys);
 
+/* The key is not copied. */
+struct lw__keys_pair lw__keys_pair(const struct lw__keys *keys, uint32_t kind, const char *key,
+                                   size_t key_size);
+
 /* NULL: none. */
-struct lw__task *lw__keys_find(const struct lw__keys *keys, uint32_t kind, const char *key,
-                               size_t key_size);
+struct lw__task *lw__keys_find(const struct lw__keys *keys, const struct lw__keys_pair *pair);
 
 /* Makes sure that the next `count` sets will not need memory, whatever is removed between them; an
  * earlier promise is void. False: there is none, and nothing has changed. */
 bool lw__keys_reserve(struct lw__keys *keys, size_t count);
 
 /* Puts a task in, or in the place of the one that has the kind and key. After lw__keys_reserve. */
-void lw__keys_set(struct lw__keys *keys, uint32_t kind, const char *key, size_t key_size,
-                  struct lw__task *task);
+void lw__keys_set(struct lw__keys *keys, const struct lw__keys_pair *pair, struct lw__task *task);
 
-/* Takes the pair out if it stands for this task. Never needs memory (shrinking that fails is left
- * for the next time). */
-void lw__keys_remove(struct lw__keys *keys, uint32_t kind, const char *key, size_t key_size,
-                     const struct lw__task *task);
+/* Takes out the pair that stands for this task, if there is one; `hash` is that of its pair. Never
+ * needs memory (shrinking that fails is left for the next time). */
+void lw__keys_remove(struct lw__keys *keys, uint64_t hash, const struct lw__task *task);
 
 #endif

@@ -54,10 +54,19 @@ void lw__index_enqueue_locked(struct lw__index *index, struct lw__task *task,
 
 /* ---- checks ------------------------------------------------------------------------------- */
 
+struct lw__keys_pair lw__index_pair(const struct lw__index *index, uint16_t kind,
+                                    struct lw__spec *spec) {
+    const char *key = lw__spec_key(spec);
+    if (spec->key_hash == 0)
+        spec->key_hash = lw__keys_pair(&index->keys, kind, key, spec->key_size).hash;
+    return (struct lw__keys_pair){
+        .kind = kind, .key = key, .key_size = spec->key_size, .hash = spec->key_hash};
+}
+
 struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const struct lw__put *put,
                                              uint64_t now) {
-    struct lw__task *holder =
-        lw__keys_find(&index->keys, put->kind, lw__spec_key(put->spec), put->spec->key_size);
+    struct lw__keys_pair pair = lw__index_pair(index, put->kind, put->spec);
+    struct lw__task *holder = lw__keys_find(&index->keys, &pair);
     if (!holder || !lw_state_is_terminal(lw__task_state(holder)))
         return holder;
     const struct lw__spec *spec = lw__task_spec(holder);
@@ -173,6 +182,11 @@ void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *
           lw__task_payload_size(task), lw__task_flags(task) & LW__TASK_RESERVED, -1);
 }
 
+void lw__index_set_key_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__keys_pair pair = lw__index_pair(index, task->kind, lw__task_spec(task));
+    lw__keys_set(&index->keys, &pair, task);
+}
+
 /* ---- one task ----------------------------------------------------------------------------- */
 
 static uint32_t flags_of(const struct lw__put *put) {
@@ -277,7 +291,7 @@ void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, 
     if (lw__task_flags(task) & LW__TASK_WAITED)
         lw__index_wake_awaits_locked(index, task->id);
     if (lw__task_flags(task) & LW__TASK_KEYED)
-        lw__keys_remove(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
+        lw__keys_remove(&index->keys, spec->key_hash, task);
     lw__ids_remove(&index->ids, task->id);
     lw__index_kind_of(index, task)->submitted--;
     lw__index_queue_of(index, task)->submitted--;
@@ -302,7 +316,7 @@ static int accept_one(struct lw__index *index, struct lw__put *put, uint64_t now
     }
     uint32_t flags = lw__task_flags(task);
     if (flags & LW__TASK_KEYED)
-        lw__keys_set(&index->keys, put->kind, lw__spec_key(put->spec), put->spec->key_size, task);
+        lw__index_set_key_locked(index, task);
     if (flags & LW__TASK_LIMITED)
         lw__index_set_limit_locked(index, task);
     if (index->journal)

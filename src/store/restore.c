@@ -65,7 +65,7 @@ static void set_key(struct lw__index *index, struct lw__task *task, uint64_t now
     struct lw__spec *spec = lw__task_spec(task);
     struct lw__put put = {.kind = task->kind, .queue = task->queue, .spec = spec};
     if (!lw__index_key_holder_locked(index, &put, now))
-        lw__keys_set(&index->keys, task->kind, lw__spec_key(spec), spec->key_size, task);
+        lw__index_set_key_locked(index, task);
 }
 
 /* One that was let go, or retried by hand, does not wait for others again. */

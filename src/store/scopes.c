@@ -41,6 +41,13 @@ static void free_scope(struct lw__index *index, struct lw__scope *scope) {
     lw__free(&index->allocator, scope, sizeof *scope + scope->name_size + 1);
 }
 
+/* NULL: none. */
+static struct lw__scope *find_named(const struct lw__scopes *scopes, const char *name,
+                                    size_t name_size) {
+    struct lw__keys_pair pair = lw__keys_pair(&scopes->names, 0, name, name_size);
+    return as_scope(lw__keys_find(&scopes->names, &pair));
+}
+
 static int make_scope(struct lw__index *index, uint64_t id, const char *name, size_t name_size,
                       struct lw__scope **out) {
     struct lw__scopes *scopes = &index->scopes;
@@ -59,7 +66,8 @@ static int make_scope(struct lw__index *index, uint64_t id, const char *name, si
         free_scope(index, scope);
         return LW_ENOMEM;
     }
-    lw__keys_set(&scopes->names, 0, name, name_size, as_entry(scope));
+    struct lw__keys_pair pair = lw__keys_pair(&scopes->names, 0, scope->name, name_size);
+    lw__keys_set(&scopes->names, &pair, as_entry(scope));
     scopes->last_id = id > scopes->last_id ? id : scopes->last_id;
     scopes->count++;
     *out = scope;
@@ -68,7 +76,8 @@ static int make_scope(struct lw__index *index, uint64_t id, const char *name, si
 
 void lw__scope_remove_locked(struct lw__index *index, struct lw__scope *scope) {
     struct lw__scopes *scopes = &index->scopes;
-    lw__keys_remove(&scopes->names, 0, scope->name, scope->name_size, as_entry(scope));
+    struct lw__keys_pair pair = lw__keys_pair(&scopes->names, 0, scope->name, scope->name_size);
+    lw__keys_remove(&scopes->names, pair.hash, as_entry(scope));
     lw__ids_remove(&scopes->ids, scope->id);
     lw__grace_collect(&scopes->grace);
     scopes->count--;
@@ -217,7 +226,7 @@ static void copy_scope(const struct lw__scope *scope, struct lw__scope_copy *cop
 int lw__index_scope_find(struct lw__store *store, const char *name, struct lw__scope_copy *copy) {
     struct lw__index *index = store->index;
     lw__brief_lock(&index->mu);
-    struct lw__scope *scope = as_scope(lw__keys_find(&index->scopes.names, 0, name, strlen(name)));
+    struct lw__scope *scope = find_named(&index->scopes, name, strlen(name));
     bool is_there = scope && !scope->is_closed;
     if (is_there)
         copy_scope(scope, copy);
@@ -271,7 +280,7 @@ static int open_scope(struct lw__index *index, uint64_t now, struct lw__scope *s
 static int open_locked(struct lw__index *index, uint64_t now, const char *name, lw_bytes bytes,
                        struct lw__put *puts, size_t count, struct lw__scope_copy *copy) {
     size_t name_size = strlen(name);
-    struct lw__scope *scope = as_scope(lw__keys_find(&index->scopes.names, 0, name, name_size));
+    struct lw__scope *scope = find_named(&index->scopes, name, name_size);
     bool is_new = !scope;
     int rc = is_new ? make_scope(index, index->scopes.last_id + 1, name, name_size, &scope) : LW_OK;
     if (rc < 0)

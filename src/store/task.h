@@ -43,7 +43,8 @@ struct lw__task_link {
     struct lw__task_link *next, *previous; /* NULL: in none */
 };
 
-/* Flags. Those of LW__TASK_SLOW need the store's mutex when the task ends. */
+/* Flags. Those of LW__TASK_SLOW need the store's mutex when the task ends, and where there is a
+ * journal a key does, too. */
 #define LW__TASK_KEYED 0x0001u      /* stands in the table of keys */
 #define LW__TASK_WAITED 0x0002u     /* somebody waits in lw_wait */
 #define LW__TASK_AWAITED 0x0004u    /* other tasks wait for it (after) */
@@ -60,7 +61,7 @@ struct lw__task_link {
 #define LW__TASK_SPENT 0x2000u      /* its handler had the argument for good */
 #define LW__TASK_LINGERS 0x4000u /* terminal, not retained any more, stays until its key is free */
 #define LW__TASK_TELLING 0x8000u /* terminal, its end has to be told, or is being told */
-#define LW__TASK_SLOW (0x003fu | LW__TASK_CALL)
+#define LW__TASK_SLOW (0x003eu | LW__TASK_CALL)
 
 /* A moment in the life of anything but a scheduled task. */
 struct lw__alarm {
@@ -71,6 +72,7 @@ struct lw__alarm {
 /* What a task was submitted with beyond the ordinary; never changed. The bytes follow. */
 struct lw__spec {
     size_t size;                  /* of this block */
+    uint64_t key_hash;            /* 0: not known yet (lw__index_pair) */
     uint64_t start_by, finish_by; /* on the clock; LW__NEVER: none */
     uint64_t key_until;           /* LW_KEY_WINDOW */
     int64_t run_at_ms;

@@ -174,18 +174,33 @@ STORE_TEST(beginning_counts_stamps_and_starts) {
 }
 
 STORE_TEST(only_a_task_that_nobody_waits_for_finishes_without_a_settlement) {
-    struct attempt plain = {PUT(rig, .payload_size = 5), 0}, keyed = {PUT(rig, .key = "a"), 0};
+    struct attempt plain = {PUT(rig, .payload_size = 5), 0};
     struct lw__await await = {.id = plain.task->id};
     assert_status(rig->ops->await(rig->store, &await), LW_OK);
     plain = start_one(rig);
-    keyed = start_one(rig);
     CHECK(!rig->ops->finish(rig->store, plain.task, rig->now));
-    CHECK(!rig->ops->finish(rig->store, keyed.task, rig->now));
     assert_state(plain.task, LW_STARTED);
     finish(rig, plain);
-    finish(rig, keyed);
     assert_int_equal(await.is_over, 1);
     rig->ops->unawait(rig->store, &await);
+}
+
+/* In a file the end has to stand before the put that takes the key next: no end without a note. */
+STORE_TEST(a_key_is_free_once_its_task_has_finished_whoever_accounts_for_it_and_when) {
+    bool is_durable = rig->store->index->journal != NULL;
+    struct attempt first = {PUT(rig, .key = "a"), 0};
+    first = start_one(rig);
+    assert_int_equal(rig->ops->finish(rig->store, first.task, rig->now), !is_durable);
+    assert_state(first.task, is_durable ? LW_STARTED : LW_FINISHED);
+    if (is_durable)
+        finish(rig, first);
+    struct lw__task *second = PUT(rig, .key = "a");
+    assert_status(TRY_PUT(rig, .key = "a"), LW_EXISTS);
+    if (!is_durable)
+        rig->ops->account(rig->store, rig->now, &first.task, 1);
+    assert_status(change(rig, first.task->id, LW__CHANGE_FORGET), LW_OK);
+    assert_status(TRY_PUT(rig, .key = "a"), LW_EXISTS); /* the key stands for the second one */
+    assert_next(rig, second);
 }
 
 /* ---- restraints --------------------------------------------------------------------------- */

@@ -167,8 +167,10 @@ static void compare_kind(struct world *w, int k) {
     for (int list = 0; list < SIM_LISTS; list++)
         compare_list(w, k, list);
     for (int key = 1; key <= KEYS; key++) {
-        struct lw__task *holder = lw__keys_find(&w->engine->index->keys, is->number,
-                                                world_key_name(key), strlen(world_key_name(key)));
+        const struct lw__keys *keys = &w->engine->index->keys;
+        const char *name = world_key_name(key);
+        struct lw__keys_pair pair = lw__keys_pair(keys, is->number, name, strlen(name));
+        struct lw__task *holder = lw__keys_find(keys, &pair);
         lw_id should = sim_key_holder(m, k, key);
         if (should)
             world_expect(w, should, "the holder of its key", holder ? holder->id : 0, should);
