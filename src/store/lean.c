@@ -21,26 +21,25 @@ struct lw__spec *lw__lean_make(const lw_allocator *allocator, lw_bytes payload, 
     return spec;
 }
 
-/* Whether the file can give back all that is in it. */
-static bool can_go(const struct lw__spec *spec) {
+bool lw__lean_can_go(const struct lw__spec *spec) {
     return spec->key_size == 0 && spec->after_count == 0 && spec->run_at_ms == 0
            && spec->start_by == LW__NEVER && spec->finish_by == LW__NEVER && !spec->run
            && !spec->on_drop && !spec->on_end && !spec->member;
 }
 
 void lw__lean_count_in_locked(struct lw__index *index, const struct lw__spec *spec) {
-    if (spec && can_go(spec))
+    if (spec && lw__lean_can_go(spec))
         index->resident += spec->size;
 }
 
 void lw__lean_count_out_locked(struct lw__index *index, const struct lw__spec *spec) {
-    if (spec && can_go(spec))
+    if (spec && lw__lean_can_go(spec))
         index->resident -= spec->size;
 }
 
 void lw__lean_shed_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__spec *spec = lw__task_spec(task);
-    if (!spec || !can_go(spec))
+    if (!spec || !lw__lean_can_go(spec))
         return;
     lw__task_lock(task);
     lw__task_set_lean(task, spec->payload_size);

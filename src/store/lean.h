@@ -49,6 +49,9 @@ struct lw__lean_reads {
     struct lw__lean_read all[LW__LEAN_READ_MAX];
 };
 
+/* Whether it has nothing but these two: the file can give back all that is in it. */
+bool lw__lean_can_go(const struct lw__spec *spec);
+
 /* A spec with a payload and a value alone; NULL: no memory. */
 struct lw__spec *lw__lean_make(const lw_allocator *allocator, lw_bytes payload, lw_bytes value);
 

@@ -12,10 +12,6 @@
 
 /* ---- time --------------------------------------------------------------------------------- */
 
-int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at) {
-    return atomic_load(&sqlite->index->wall_offset_ms) + (int64_t)(at / LW__NS_PER_MS);
-}
-
 /* What lies before the clock's beginning is its beginning. */
 uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms) {
     int64_t ms = wall_ms - atomic_load(&sqlite->index->wall_offset_ms);

@@ -4,43 +4,45 @@
 #define LW_STORE_SQLITE_SQL_H
 
 /* Statements, which an open file has prepared. constant, file */
-#define LW__SQL_MAP(X)                  \
-    X(BEGIN, begin)                     \
-    X(COMMIT, commit)                   \
-    X(ROLLBACK, rollback)               \
-    X(DATA_VERSION, data_version)       \
-    X(META_GET, meta_get)               \
-    X(META_PUT, meta_put)               \
-    X(TASK_PUT, task_put)               \
-    X(TASK_CHANGE, task_change)         \
-    X(TASK_PUBLISH, task_publish)       \
-    X(TASK_LEASE, task_lease)           \
-    X(TASK_DELETE, task_delete)         \
-    X(TASK_SCAN, task_scan)             \
-    X(HISTORY_PUT, history_put)         \
-    X(HISTORY_DELETE, history_delete)   \
-    X(HISTORY_SCAN, history_scan)       \
-    X(HISTORY_REVIVE, history_revive)   \
-    X(LEASE_PUT, lease_put)             \
-    X(LEASE_DELETE, lease_delete)       \
-    X(LEASE_GET, lease_get)             \
-    X(SCOPE_PUT, scope_put)             \
-    X(SCOPE_DELETE, scope_delete)       \
-    X(SCOPE_SCAN, scope_scan)           \
-    X(SCOPE_FIND, scope_find)           \
-    X(SCOPE_NEXT, scope_next)           \
-    X(OUTBOX_PUT, outbox_put)           \
-    X(OUTBOX_ASK, outbox_ask)           \
-    X(OUTBOX_SCAN, outbox_scan)         \
-    X(OUTBOX_NEXT, outbox_next)         \
-    X(OUTBOX_SIZE, outbox_size)         \
-    X(OUTBOX_DELETE, outbox_delete)     \
-    X(OUTBOX_FINISHED, outbox_finished) \
-    X(FREE_COUNT, free_count)           \
-    X(PAGE_COUNT, page_count)           \
-    X(SHORTEN, shorten)                 \
-    X(COPY_SCAN, copy_scan)             \
-    X(COPY_COUNT, copy_count)           \
+#define LW__SQL_MAP(X)                      \
+    X(BEGIN, begin)                         \
+    X(COMMIT, commit)                       \
+    X(ROLLBACK, rollback)                   \
+    X(DATA_VERSION, data_version)           \
+    X(META_GET, meta_get)                   \
+    X(META_PUT, meta_put)                   \
+    X(TASK_PUT, task_put)                   \
+    X(TASK_PUT_PLAIN, task_put_plain)       \
+    X(TASK_CHANGE, task_change)             \
+    X(TASK_PUBLISH, task_publish)           \
+    X(TASK_LEASE, task_lease)               \
+    X(TASK_DELETE, task_delete)             \
+    X(TASK_SCAN, task_scan)                 \
+    X(HISTORY_PUT, history_put)             \
+    X(HISTORY_PUT_PLAIN, history_put_plain) \
+    X(HISTORY_DELETE, history_delete)       \
+    X(HISTORY_SCAN, history_scan)           \
+    X(HISTORY_REVIVE, history_revive)       \
+    X(LEASE_PUT, lease_put)                 \
+    X(LEASE_DELETE, lease_delete)           \
+    X(LEASE_GET, lease_get)                 \
+    X(SCOPE_PUT, scope_put)                 \
+    X(SCOPE_DELETE, scope_delete)           \
+    X(SCOPE_SCAN, scope_scan)               \
+    X(SCOPE_FIND, scope_find)               \
+    X(SCOPE_NEXT, scope_next)               \
+    X(OUTBOX_PUT, outbox_put)               \
+    X(OUTBOX_ASK, outbox_ask)               \
+    X(OUTBOX_SCAN, outbox_scan)             \
+    X(OUTBOX_NEXT, outbox_next)             \
+    X(OUTBOX_SIZE, outbox_size)             \
+    X(OUTBOX_DELETE, outbox_delete)         \
+    X(OUTBOX_FINISHED, outbox_finished)     \
+    X(FREE_COUNT, free_count)               \
+    X(PAGE_COUNT, page_count)               \
+    X(SHORTEN, shorten)                     \
+    X(COPY_SCAN, copy_scan)                 \
+    X(COPY_COUNT, copy_count)               \
     X(PROBE, probe)
 
 /* What only an open needs, or a program's own connection. */

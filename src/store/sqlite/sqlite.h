@@ -54,6 +54,8 @@ struct lw__sqlite {
     struct lw__removal task_removal, history_removal, lease_removal; /* the pump's */
     uint64_t removed_rows; /* since the file was last looked at; the pump's */
     uint64_t token_bound;  /* no token above was given, as the file has it; the pump's */
+    int64_t offset_ms;     /* wall time minus the clock's, for all of a turn; the pump's */
+    uint64_t offset_since; /* turns have had this offset since then; 0: there was none yet */
     struct lw__pump pump;
 };
 
@@ -103,8 +105,7 @@ int lw__sqlite_read_copy(struct lw__sqlite *sqlite, sqlite3_stmt *row, struct lw
 
 lw_state lw__sqlite_state_named(const char *name);
 
-/* Times: wall time in ms in the file, the clock's ns in memory. 0 stands for none. */
-int64_t lw__sqlite_wall_ms(const struct lw__sqlite *sqlite, uint64_t at);
+/* From wall time in ms, as the file has it, to the clock's ns. */
 uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms);
 
 /* ---- remove.c ----------------------------------------------------------------------------- */

@@ -33,12 +33,17 @@ static void bind_blob(sqlite3_stmt *s, int at, const void *data, size_t size) {
         sqlite3_bind_null(s, at);
 }
 
+/* Times are the clock's ns in memory and wall time in ms in the file. */
+static int64_t wall_ms(const struct lw__sqlite *sqlite, uint64_t at) {
+    return sqlite->offset_ms + (int64_t)(at / LW__NS_PER_MS);
+}
+
 /* LW__NEVER and 0: none. */
 static void bind_time(struct lw__sqlite *sqlite, sqlite3_stmt *s, int at, uint64_t ns) {
     if (ns == 0 || ns == LW__NEVER)
         sqlite3_bind_null(s, at);
     else
-        sqlite3_bind_int64(s, at, lw__sqlite_wall_ms(sqlite, ns));
+        sqlite3_bind_int64(s, at, wall_ms(sqlite, ns));
 }
 
 static void bind_count(sqlite3_stmt *s, int at, uint64_t value) {
@@ -59,8 +64,8 @@ static char *errors_as_json(struct lw__sqlite *sqlite, const struct lw__errors *
         const char *text = (const char *)errors + entry->text_at;
         const char *fault = entry->fault ? lw_fault_name((lw_fault)entry->fault) : "aborted";
         sqlite3_str_appendf(json, "%s{\"at_ms\":%lld,\"attempt\":%u,\"fault\":\"%s\",\"text\":\"",
-                            i ? "," : "[", (long long)lw__sqlite_wall_ms(sqlite, entry->at),
-                            entry->attempt, fault);
+                            i ? "," : "[", (long long)wall_ms(sqlite, entry->at), entry->attempt,
+                            fault);
         for (; *text; text++) {
             if (*text == '"' || *text == '\\')
                 sqlite3_str_appendchar(json, 1, '\\');
@@ -72,7 +77,7 @@ static char *errors_as_json(struct lw__sqlite *sqlite, const struct lw__errors *
         sqlite3_str_appendall(json, "\"");
         if (i == 0 && errors->retried_at > 0) /* the first is never dropped */
             sqlite3_str_appendf(json, ",\"retried_ms\":%lld",
-                                (long long)lw__sqlite_wall_ms(sqlite, errors->retried_at));
+                                (long long)wall_ms(sqlite, errors->retried_at));
         sqlite3_str_appendall(json, "}");
     }
     sqlite3_str_appendall(json, "]");
@@ -124,8 +129,8 @@ static void bind_key(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw
 }
 
 /* It may have been written before, by a turn of which nobody knew. */
-static int run_put(struct lw__sqlite *sqlite, lw_error *err) {
-    sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_PUT);
+static int run_put(struct lw__sqlite *sqlite, enum lw__sql which, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, which);
     int code = sqlite3_step(s);
     int rc = code == SQLITE_CONSTRAINT_PRIMARYKEY
                  ? LW_OK
@@ -134,23 +139,41 @@ static int run_put(struct lw__sqlite *sqlite, lw_error *err) {
     return rc;
 }
 
+/* Most tasks are a kind, a queue and a payload. Their rows are written with what is not NULL in
+ * them, and a row of the history from memory instead of from the row before it. */
+static bool is_plain(const struct lw__task *task, const struct lw__task_view *view) {
+    return !(view->flags & LW__TASK_RESERVED)
+           && (view->spec ? lw__lean_can_go(view->spec) : !lw__task_is_lean(task));
+}
+
+/* ?1 to ?9 of the statements that put a row. */
+static void bind_row(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw__task_view *view,
+                     const char *state, uint64_t due) {
+    const struct lw__index *index = sqlite->index;
+    const struct lw__spec *spec = view->spec;
+    sqlite3_bind_int64(s, 1, (int64_t)view->id);
+    bind_text(s, 2, index->kinds[view->kind]->name);
+    bind_text(s, 3, index->queues[view->queue]->name);
+    bind_text(s, 4, state);
+    sqlite3_bind_int64(s, 5, view->priority);
+    bind_time(sqlite, s, 6, view->created_at);
+    bind_time(sqlite, s, 7, due);
+    bind_blob(s, 8, spec ? lw__spec_payload(spec) : NULL, spec ? spec->payload_size : 0);
+    bind_blob(s, 9, spec ? lw__spec_value(spec) : NULL, spec ? spec->value_size : 0);
+}
+
 static int write_put(struct lw__sqlite *sqlite, const struct lw__journal_entry *entry,
                      lw_error *err) {
     const struct lw__task *task = entry->task;
-    sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_PUT);
-    struct lw__index *index = sqlite->index;
     struct lw__task_view view;
     lw__task_view(task, &view);
     const struct lw__spec *spec = view.spec;
-    sqlite3_bind_int64(s, 1, (int64_t)view.id);
-    bind_text(s, 2, index->kinds[view.kind]->name);
-    bind_text(s, 3, index->queues[view.queue]->name);
-    bind_text(s, 4, state_to_write(&view, entry->is_held, lw__now(index->options.clock)));
-    sqlite3_bind_int64(s, 5, view.priority);
-    bind_time(sqlite, s, 6, view.created_at);
-    bind_time(sqlite, s, 7, view.due_at);
-    bind_blob(s, 8, spec ? lw__spec_payload(spec) : NULL, spec ? spec->payload_size : 0);
-    bind_blob(s, 9, spec ? lw__spec_value(spec) : NULL, spec ? spec->value_size : 0);
+    enum lw__sql which = is_plain(task, &view) ? LW__SQL_TASK_PUT_PLAIN : LW__SQL_TASK_PUT;
+    sqlite3_stmt *s = statement(sqlite, which);
+    uint64_t now = lw__now(sqlite->index->options.clock);
+    bind_row(sqlite, s, &view, state_to_write(&view, entry->is_held, now), view.due_at);
+    if (which == LW__SQL_TASK_PUT_PLAIN)
+        return run_put(sqlite, which, err);
     bind_key(sqlite, s, spec);
     bind_count(s, 13, spec ? (uint64_t)spec->run_at_ms : 0);
     bind_time(sqlite, s, 14, spec ? spec->start_by : 0);
@@ -161,7 +184,7 @@ static int write_put(struct lw__sqlite *sqlite, const struct lw__journal_entry *
     bind_count(s, 19, member ? member->generation : 0);
     bind_count(s, 20, entry->is_unclean);
     bind_count(s, 21, (view.flags & LW__TASK_RESERVED) != 0);
-    return run_put(sqlite, err);
+    return run_put(sqlite, LW__SQL_TASK_PUT, err);
 }
 
 /* The lease under which somebody else runs the present attempt; NULL: it is this process. */
@@ -227,26 +250,62 @@ static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, 
     return run(sqlite, LW__SQL_TASK_CHANGE, err);
 }
 
-static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+/* Seven that both statements of an end have, from `at` on. */
+static void bind_end(struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
+                     const struct lw__task_view *view) {
+    const struct lw__output *output = view->output;
+    bind_time(sqlite, s, at, view->started_at);
+    bind_time(sqlite, s, at + 1, view->due_at);
+    sqlite3_bind_int64(s, at + 2, view->attempts);
+    sqlite3_bind_int64(s, at + 3, view->crashes);
+    sqlite3_bind_int64(s, at + 4, view->snoozes);
+    bind_count(s, at + 5, view->token);
+    if (output && output->has_result) /* of nothing, perhaps */
+        sqlite3_bind_blob64(s, at + 6, lw__output_result(output), output->result_size,
+                            SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, at + 6);
+}
+
+/* Whether it has said something while it ran. */
+static bool has_published(const struct lw__output *output) {
+    return output
+           && (output->done || output->total || output->text_size || output->partial_size
+               || output->has_checkpoint);
+}
+
+/* Whether all that its row has is known without a look: also, by now, its time of creation. */
+static bool is_row_known(const struct lw__sqlite *sqlite, const struct lw__task *task,
+                         const struct lw__task_view *view) {
+    return is_plain(task, view) && view->created_at > sqlite->offset_since && !view->errors
+           && !has_published(view->output);
+}
+
+static int write_plain_end(struct lw__sqlite *sqlite, const struct lw__task_view *view,
+                           uint64_t due, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_HISTORY_PUT_PLAIN);
+    bind_row(sqlite, s, view, lw_state_name(view->state), due);
+    bind_end(sqlite, s, 10, view);
+    return run_put(sqlite, LW__SQL_HISTORY_PUT_PLAIN, err);
+}
+
+static int write_any_end(struct lw__sqlite *sqlite, const struct lw__task_view *view, uint64_t due,
+                         lw_error *err) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_HISTORY_PUT);
+    sqlite3_bind_int64(s, 1, (int64_t)view->id);
+    bind_text(s, 2, lw_state_name(view->state));
+    bind_time(sqlite, s, 3, due);
+    bind_end(sqlite, s, 4, view);
+    bind_errors(sqlite, s, 11, view->errors);
+    return run(sqlite, LW__SQL_HISTORY_PUT, err);
+}
+
+static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
     struct lw__task_view view;
     lw__task_view(task, &view);
-    const struct lw__output *output = view.output;
-    sqlite3_bind_int64(s, 1, (int64_t)view.id);
-    bind_text(s, 2, lw_state_name(view.state));
-    bind_time(sqlite, s, 3, view.enqueued_at ? view.enqueued_at : view.created_at);
-    bind_time(sqlite, s, 4, view.started_at);
-    bind_time(sqlite, s, 5, view.due_at);
-    sqlite3_bind_int64(s, 6, view.attempts);
-    sqlite3_bind_int64(s, 7, view.crashes);
-    sqlite3_bind_int64(s, 8, view.snoozes);
-    bind_count(s, 9, view.token);
-    if (output && output->has_result) /* of nothing, perhaps */
-        sqlite3_bind_blob64(s, 10, lw__output_result(output), output->result_size, SQLITE_STATIC);
-    else
-        sqlite3_bind_null(s, 10);
-    bind_errors(sqlite, s, 11, view.errors);
-    int rc = run(sqlite, LW__SQL_HISTORY_PUT, err);
+    uint64_t due = view.enqueued_at ? view.enqueued_at : view.created_at;
+    int rc = is_row_known(sqlite, task, &view) ? write_plain_end(sqlite, &view, due, err)
+                                               : write_any_end(sqlite, &view, due, err);
     return rc == LW_OK ? lw__sqlite_remove(sqlite, LW__SQL_TASK_DELETE, view.id, err) : rc;
 }
 
@@ -330,7 +389,17 @@ static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error
 
 /* ---- transactions ------------------------------------------------------------------------- */
 
+/* When the clock has been set, rows that are there already keep the times that they have. */
+static void look_at_clock(struct lw__sqlite *sqlite) {
+    int64_t offset_ms = atomic_load(&sqlite->index->wall_offset_ms);
+    if (sqlite->offset_since > 0 && offset_ms == sqlite->offset_ms)
+        return;
+    sqlite->offset_ms = offset_ms;
+    sqlite->offset_since = lw__now(sqlite->index->options.clock);
+}
+
 static int begin(void *db, lw_error *err) {
+    look_at_clock(db);
     return run(db, LW__SQL_BEGIN, err);
 }
 
