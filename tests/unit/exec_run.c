@@ -34,7 +34,8 @@ static void open_with(const char *script, struct lw__exec_options options) {
     assert_status(lw__exec_open(&exec, &options, &err), LW_OK);
 }
 
-#define OPEN(script, ...) open_with(script, (struct lw__exec_options){.attempts = 0, __VA_ARGS__})
+#define OPEN(script) open_with(script, (struct lw__exec_options){.attempts = 0})
+#define OPEN_WITH(script, ...) open_with(script, (struct lw__exec_options){__VA_ARGS__})
 
 static void run(lw_bytes payload, lw_ctx *ctx) {
     struct lw__exec_job job = {
@@ -155,7 +156,7 @@ TEST(a_command_that_is_not_there_exits_as_in_a_shell) {
 /* ---- output -------------------------------------------------------------------------------- */
 
 TEST(output_up_to_the_limit_is_kept_and_more_is_too_much) {
-    OPEN("head -c $(cat) /dev/zero", .output_max = 1000);
+    OPEN_WITH("head -c $(cat) /dev/zero", .output_max = 1000);
     run(LW_TEXT("1000"), NULL);
     assert_exit(0);
     assert_false(end.is_too_long);
@@ -167,7 +168,7 @@ TEST(output_up_to_the_limit_is_kept_and_more_is_too_much) {
 }
 
 TEST(output_without_end_ends_the_command) {
-    OPEN("trap '' TERM PIPE; while :; do echo xxxxxxxxxxxxxxxx; done", .output_max = 1000);
+    OPEN_WITH("trap '' TERM PIPE; while :; do echo xxxxxxxxxxxxxxxx; done", .output_max = 1000);
     run_plainly();
     assert_true(end.is_too_long && end.is_asked && end.is_killed);
     assert_int_equal(end.code, SIGKILL);
@@ -196,8 +197,8 @@ TEST(at_the_deadline_it_is_asked_to_end) {
     assert_status(lw_test_clock_open(&clock), LW_OK);
     assert_status(lw_ctx_open(&ctx, LW_CTX_OPTIONS(.timeout_ms = 1000, .clock = clock), NULL),
                   LW_OK);
-    OPEN("trap 'echo cleaned; exit 9' TERM; echo $$ > said; while :; do sleep 0.01; done",
-         .grace_ms = 3600000);
+    OPEN_WITH("trap 'echo cleaned; exit 9' TERM; echo $$ > said; while :; do sleep 0.01; done",
+              .grace_ms = 3600000);
     CHECK(pthread_create(&thread, NULL, run_with, ctx) == 0);
     read_pids("said", &pid, 1);
     lw_test_clock_advance(clock, 1000);
@@ -216,7 +217,7 @@ TEST(one_that_has_hardly_begun_ends_too) {
     lw_ctx *ctx;
     assert_status(lw_ctx_open(&ctx, NULL, NULL), LW_OK);
     lw_ctx_cancel(ctx);
-    OPEN("exec sleep 1000", .grace_ms = 3600000);
+    OPEN_WITH("exec sleep 1000", .grace_ms = 3600000);
     for (int i = 0; i < 200; i++) {
         run((lw_bytes){NULL, 0}, ctx);
         assert_int_equal(end.how, LW__EXEC_SIGNALLED);
@@ -254,7 +255,7 @@ TEST(what_is_of_no_use_any_more_is_killed_at_once) {
     lw_ctx *ctx = short_ctx(50);
     struct lw__exec_job job = {
         .id = 5, .attempt = 1, .kind = "k", .queue = "q", .is_void = &is_void};
-    OPEN("trap '' TERM; while :; do sleep 0.01; done", .grace_ms = 3600000);
+    OPEN_WITH("trap '' TERM; while :; do sleep 0.01; done", .grace_ms = 3600000);
     lw__exec_run(&exec, &job, ctx, &end);
     assert_true(end.is_killed);
     assert_int_equal(end.code, SIGKILL);
@@ -301,7 +302,7 @@ TEST(more_than_it_has_room_for_is_refused) {
     pid_t pid;
     make_fifo("said");
     make_fifo("go");
-    OPEN("echo $$ > said; read x < go", .running_max = 1);
+    OPEN_WITH("echo $$ > said; read x < go", .running_max = 1);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, run_with, NULL) == 0);
     read_pids("said", &pid, 1);
