@@ -174,7 +174,8 @@ static int complain(const lw_error *err) {
     return err->status == LW_EINVAL ? LW__EXIT_USAGE : LW__EXIT_FAILED;
 }
 
-/* What was measured is told even if something went wrong, and it is cleaned up in any case. */
+/* What was measured is told even if something went wrong, and it is cleaned up, unless somebody was
+ * in a hurry. */
 static int run(struct lw__bench *bench) {
     lw_error err = {0}, left = {0};
     int rc = clean_up(bench, &err);
@@ -183,7 +184,8 @@ static int run(struct lw__bench *bench) {
         return complain(&err);
     }
     rc = measure(bench, &err);
-    int cleaned = clean_up(bench, &left);
+    left = err;
+    int cleaned = rc == LW_ESTOPPING ? rc : clean_up(bench, &left);
     lw__bench_wipe(bench);
     if (bench->figures.tasks > 0 || rc == LW_OK)
         lw__bench_report(bench);
