@@ -230,8 +230,8 @@ static void put_urls(struct lw__buffer *out) {
                 "LEGWORK_URL, or else " LW__DEFAULT_URL ".");
     put_term(out, "http://HOST:PORT, unix:PATH", "A server.");
     put_term(out, "sqlite:FILE",
-             "The store itself, without a server: to look as a reader, to submit as a client. It "
-             "is never owned, and nothing runs; steering needs the server.");
+             "The store itself, without a server: to look as a reader, to submit as a client. Only "
+             "`legwork work` owns it, if nobody else does; steering needs the server.");
 }
 
 int lw__page_print_legwork(void) {
