@@ -47,6 +47,17 @@ static bool answers(const struct lw__route *route, enum lw__http_method method) 
     return route->method == method || (route->method == LW__HTTP_GET && method == LW__HTTP_HEAD);
 }
 
+/* `name` begins behind a brace; it is only needed to say what is wrong. */
+static int decode_part(struct lw__slice part, const char *name, char *memory, size_t room,
+                       lw_error *err) {
+    char what[32];
+    int rc = lw__percent_decode(part, false, memory, room, "", NULL);
+    if (rc == LW_OK)
+        return LW_OK;
+    snprintf(what, sizeof what, "%.*s", (int)strcspn(name, "}"), name);
+    return lw__percent_decode(part, false, memory, room, what, err);
+}
+
 /* One after another, each ended by a zero: together they are shorter than the path. */
 static int decode_parts(const struct lw__slice parts[PARTS_MAX], char *memory, size_t room,
                         struct lw__route_match *match, lw_error *err) {
@@ -54,10 +65,8 @@ static int decode_parts(const struct lw__slice parts[PARTS_MAX], char *memory, s
     const char *name = strchr(match->route->path, '{');
     int rc = LW_OK;
     for (size_t i = 0; name && rc == LW_OK; i++, name = strchr(name + 1, '{')) {
-        char what[32];
-        snprintf(what, sizeof what, "%.*s", (int)strcspn(name + 1, "}"), name + 1);
         *into[i] = memory;
-        rc = lw__percent_decode(parts[i], false, memory, room, what, err);
+        rc = decode_part(parts[i], name + 1, memory, room, err);
         size_t size = rc == LW_OK ? strlen(memory) + 1 : 0;
         memory += size;
         room -= size;
