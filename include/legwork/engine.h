@@ -295,6 +295,15 @@ LW_API int lw_cancel(lw_engine *engine, lw_id id);
  * LW_ESTOPPING; LW_EFORKED. Since: 0.2 */
 LW_API int lw_retry_now(lw_engine *engine, lw_id id, lw_error *err);
 
+#define LW_RETRY_MAX 1000 /* tasks of one call */
+
+/* The same of many, with one wait for the disk. *retried (NULL: not wanted) counts those that run
+ * because of it, or, of a client, that the owner was asked for; what lw_retry_now would refuse is
+ * passed over.
+ * Returns LW_OK; LW_EUNSURE: done, and not written yet; LW_EINVAL: none, or more than LW_RETRY_MAX;
+ * LW_ESTOPPING; LW_EFORKED. Since: 0.3 */
+LW_API int lw_retry_many(lw_engine *engine, const lw_id *ids, size_t count, size_t *retried);
+
 /* Lets a terminal task leave now. Returns LW_OK, LW_ENOTFOUND, LW_PENDING: it is not terminal,
  * LW_EINVAL, LW_EFORKED. Since: 0.2 */
 LW_API int lw_forget(lw_engine *engine, lw_id id);

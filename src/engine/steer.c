@@ -79,6 +79,44 @@ int lw_retry_now(lw_engine *engine, lw_id id, lw_error *err) {
     return rc < 0 ? explain_refusal(engine, id, rc, err) : rc;
 }
 
+/* Of a client: those that the owner was asked for. */
+static size_t ask_for_each(lw_engine *engine, const lw_id *ids, size_t count) {
+    size_t asked = 0;
+    for (size_t i = 0; i < count; i++)
+        asked += lw__client_change(engine, ids[i], LW__CHANGE_RETRY, NULL) >= 0;
+    return asked;
+}
+
+/* In the index alone: the store is waited for once, when all is said. */
+static size_t retry_each(lw_engine *engine, const lw_id *ids, size_t count) {
+    uint64_t now = lw__engine_now(engine);
+    size_t retried = 0;
+    for (size_t i = 0; i < count; i++)
+        retried += lw__index_change(engine->store, now, ids[i], LW__CHANGE_RETRY) == LW_OK;
+    return retried;
+}
+
+int lw_retry_many(lw_engine *engine, const lw_id *ids, size_t count, size_t *retried) {
+    size_t own;
+    int rc = lw__engine_check(engine);
+    retried = retried ? retried : &own;
+    *retried = 0;
+    if (rc < 0)
+        return rc;
+    if (!ids || count == 0 || count > LW_RETRY_MAX)
+        return LW_EINVAL;
+    if (lw__engine_stop_level(engine) != LW__RUNNING)
+        return LW_ESTOPPING;
+    if (lw__engine_remote(engine)) {
+        *retried = ask_for_each(engine, ids, count);
+        return LW_OK;
+    }
+    *retried = retry_each(engine, ids, count);
+    rc = engine->store->ops->flush ? engine->store->ops->flush(engine->store) : LW_OK;
+    spread_the_news(engine);
+    return rc;
+}
+
 /* ---- queues -------------------------------------------------------------------------------- */
 
 static int set_paused(lw_engine *engine, const char *queue, bool is_paused) {

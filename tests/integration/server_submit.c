@@ -317,6 +317,31 @@ TEST(an_operator_cancels_runs_again_and_removes) {
     served_stop(&s);
 }
 
+/* More than are run in one go; and they are on the disk when that is answered. */
+TEST(all_that_have_failed_are_run_again) {
+    enum { TASKS = 1200, BATCH = 400 };
+    char body[BATCH * 20], count[32];
+    served_start(&s, NULL);
+    size_t at = 0;
+    for (int i = 0; i < BATCH; i++)
+        at += (size_t)snprintf(body + at, 20, "%c{\"kind\":\"k\"}", i ? ',' : '[');
+    memcpy(body + at, "]", 2);
+    for (int i = 0; i < TASKS / BATCH; i++)
+        expect(201, "POST /v1/tasks", body);
+    for (int i = 1; i <= TASKS; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "POST /v1/tasks/%d/cancel", i);
+        expect(204, what, NULL);
+    }
+    snprintf(count, sizeof count, "{\"count\":%d}", TASKS);
+    assert_string_equal(expect(200, "POST /v1/run?dry_run=yes", NULL), count);
+    assert_string_equal(expect(200, "POST /v1/run", NULL), count);
+    served_kill(&s);
+    served_start(&s, NULL);
+    assert_has(expect(200, "GET /v1/tasks?state=aborted", NULL), "\"tasks\":[]");
+    served_stop(&s);
+}
+
 TEST(a_scheduled_task_is_run_now) {
     served_start(&s, NULL);
     expect(201, "POST /v1/queues/q/tasks?kind=k&delay=1h", "x");

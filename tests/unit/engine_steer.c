@@ -161,6 +161,31 @@ TEST(a_task_whose_key_was_taken_meanwhile_is_not_retried) {
     close_engine(engine);
 }
 
+TEST(many_are_retried_at_once_and_what_cannot_be_is_passed_over) {
+    lw_engine *engine = open_driven(NULL);
+    lw_id failed = submit_failed(engine, NULL), keyed = submit_failed(engine, "k");
+    lw_id finished = SUBMIT(engine, .kind = "mail");
+    assert_int_equal(lw_test_run(engine), 1);
+    lw_id scheduled = SUBMIT(engine, .kind = "mail", .delay_ms = 100000);
+    const lw_id ids[] = {failed, 999, finished, keyed, failed, scheduled};
+    size_t retried = 7;
+    assert_status(lw_retry_many(engine, ids, 6, &retried), LW_OK);
+    assert_int_equal(retried, 3);
+    assert_int_equal(state_of(engine, failed), LW_ENQUEUED);
+    assert_int_equal(state_of(engine, keyed), LW_ENQUEUED);
+    assert_int_equal(state_of(engine, scheduled), LW_ENQUEUED);
+    assert_int_equal(lw_test_run(engine), 3);
+    assert_status(lw_retry_many(engine, ids, 1, NULL), LW_OK);
+    assert_status(lw_retry_many(engine, NULL, 1, &retried), LW_EINVAL);
+    assert_status(lw_retry_many(engine, ids, 0, NULL), LW_EINVAL);
+    assert_status(lw_retry_many(engine, ids, LW_RETRY_MAX + 1, NULL), LW_EINVAL);
+    assert_status(lw_retry_many(NULL, ids, 1, NULL), LW_EINVAL);
+    assert_status(lw_stop(engine, LW_DROP, 0), LW_OK);
+    assert_status(lw_retry_many(engine, ids, 1, &retried), LW_ESTOPPING);
+    assert_int_equal(retried, 0);
+    close_engine(engine);
+}
+
 /* ---- forget -------------------------------------------------------------------------------- */
 
 TEST(only_what_has_ended_is_forgotten) {

@@ -3,7 +3,7 @@
 #include "server/api/handlers.h"
 #include "server/refuse.h"
 
-#define RUN_PAGE 1000 /* tasks of runMany that are looked at in one go */
+#define RUN_PAGE LW_RETRY_MAX /* tasks of runMany that are looked at in one go */
 
 /* ---- one task ------------------------------------------------------------------------------ */
 
@@ -86,10 +86,13 @@ static bool note(void *user, const lw_snapshot *task) {
     return choice->found < RUN_PAGE;
 }
 
-static void run_noted(struct lw__exchange *x, struct choice *choice) {
-    for (size_t i = 0; i < choice->found; i++)
-        if (choice->is_dry || lw_retry_now(x->server->engine, choice->ids[i], NULL) == LW_OK)
-            choice->count++;
+static int run_noted(struct lw__exchange *x, struct choice *choice) {
+    size_t count = choice->found;
+    int rc = LW_OK;
+    if (!choice->is_dry && count > 0)
+        rc = lw_retry_many(x->server->engine, choice->ids, choice->found, &count);
+    choice->count += count;
+    return rc;
 }
 
 /* Those that fail again meanwhile have ids that were passed already: it comes to an end. */
@@ -100,9 +103,10 @@ static int run_state(struct lw__exchange *x, struct choice *choice, lw_state sta
     do {
         choice->found = 0;
         int rc = lw_list(x->server->engine, &choice->filter, note, choice);
+        if (rc >= 0)
+            rc = run_noted(x, choice);
         if (rc < 0)
             return rc;
-        run_noted(x, choice);
     } while (choice->found == RUN_PAGE);
     return LW_OK;
 }
