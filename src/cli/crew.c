@@ -112,9 +112,11 @@ static bool settle_once(struct lw__hand *hand, struct lw__outcome *outcome, lw_e
 
 /* Until it is said, or the lease is over. */
 static void settle(struct lw__hand *hand, struct lw__outcome outcome) {
-    lw_error err = {0}, why;
+    lw_error err = {0};
+    /* cppcheck-suppress variableScope ; the text points to it in the next round */
+    lw_error why;
     while (!settle_once(hand, &outcome, &err)) {
-        why = err; /* the text may point to it */
+        why = err;
         if (outcome.text == err.message)
             outcome.text = why.message;
         else

@@ -92,7 +92,7 @@ static void begin(struct helper *helper, const struct lw__exec_order *order,
 
 /* False: the server is gone. */
 static bool take_order(struct helper *helper) {
-    struct lw__exec_order order;
+    struct lw__exec_order order = {0};
     int fds[LW__EXEC_ORDER_FDS];
     int rc = lw__exec_order_receive(ORDERS_FD, &order, fds);
     if (rc == LW_OK) {
