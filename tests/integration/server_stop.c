@@ -190,11 +190,12 @@ TEST(a_stop_waits_for_no_client) {
     enum { SLOW_BODY, SLOW_HEAD, POLL, CLAIM, DEAF, CLIENTS };
     int fds[CLIENTS];
     char what[128];
-    size_t size = 8 << 20;
+    size_t size = test_is_sanitized() ? 1 << 20 : 8 << 20; /* it is written in a second, too */
     char *payload = calloc(1, size + 1);
     memset(payload, 'x', size);
     served_start(&s, (const char *const[]){"--stop-timeout", "1h", NULL});
-    assert_int_equal(code_of("POST /v1/queues/q/tasks?kind=k", payload), 201);
+    assert_int_equal(code_of("POST /v1/queues/q/tasks?kind=k", "x"), 201);
+    assert_int_equal(code_of("POST /v1/queues/other/tasks?kind=k", payload), 201);
     long long token = claim_token();
     for (int i = 0; i < CLIENTS; i++)
         fds[i] = served_connect(&s);
@@ -203,7 +204,7 @@ TEST(a_stop_waits_for_no_client) {
     send_text(fds[SLOW_HEAD], "POST /v1/queues/q/tasks?ki");
     send_request(fds[POLL], "GET /v1/tasks/1?wait=5m", NULL, 0);
     send_request(fds[CLAIM], "POST /v1/queues/q/claim?wait=5m", NULL, 0);
-    send_request(fds[DEAF], "GET /v1/tasks/1", NULL, 0);
+    send_request(fds[DEAF], "GET /v1/tasks/2", NULL, 0);
     await_figure("waiting_requests", 2);
     kill(s.pid, SIGTERM);
     struct answer a = read_answer(fds[CLAIM], false);
@@ -218,7 +219,7 @@ TEST(a_stop_waits_for_no_client) {
     CHECK(a.code == 0 || a.code == 503);
     answer_free(&a);
     served_start(&s, NULL);
-    assert_int_equal(code_of("GET /v1/tasks/2", NULL), 404);
+    assert_int_equal(code_of("GET /v1/tasks/3", NULL), 404);
     snprintf(what, sizeof what, "POST /v1/tasks/1/finish?token=%lld", token);
     assert_int_equal(code_of(what, NULL), 204);
     for (int i = 0; i < CLIENTS; i++)
