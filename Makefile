@@ -14,7 +14,8 @@ help: ## print this
 .PHONY: run test test-crash test-races soak sim check bench bench-pool bench-engine bench-sqlite bench-flow bench-server format symbols install clean
 run: ## build and run the server, on a file under your state folder, until Ctrl-C
 	@tools/setup
-	@tools/build $(PRESET)
+	@[ -x build/$(PRESET)/legwork ] || echo 'building the server, which takes a while the first time ...'
+	@TARGETS=legwork tools/build $(PRESET)
 	@exec build/$(PRESET)/legwork serve
 
 test: ## run all tests; TESTS=pool picks by prefix, PRESET=clang|asan|tsan the build
