@@ -97,7 +97,7 @@ static size_t retry_each(lw_engine *engine, const lw_id *ids, size_t count) {
 }
 
 int lw_retry_many(lw_engine *engine, const lw_id *ids, size_t count, size_t *retried) {
-    size_t own;
+    size_t own = 0;
     int rc = lw__engine_check(engine);
     retried = retried ? retried : &own;
     *retried = 0;
