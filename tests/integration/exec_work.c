@@ -185,7 +185,8 @@ TEST(a_command_whose_task_is_not_ours_any_more_is_killed) {
     post("POST /v1/tasks/1/finish?token=1", 204); /* somebody with its token */
     await_death(watch);
     stop_worker();
-    assert_part(said, "its lease is lost");
+    assert_part(said, "its lease is lost"); /* at the first refusal */
+    await_part("GET /metrics", "legwork_http_answers_total{route=\"extend\",code=\"4xx\"} 1\n");
     served_stop(&s);
 }
 
