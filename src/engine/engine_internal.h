@@ -176,9 +176,11 @@ struct lw__answer {
 /* Who is to be told how its submit went: answers.c. */
 struct lw__answers {
     struct lw__mutex mu;
-    struct lw__answer *first, **last; /* can be told; guarded by mu */
-    bool has_thread;                  /* guarded by mu */
-    pthread_t thread;                 /* likewise */
+    bool has_thread;  /* guarded by mu */
+    pthread_t thread; /* likewise */
+    struct lw__brief list_mu;
+    struct lw__answer *first, **last; /* can be told; guarded by list_mu */
+    bool must_call;                   /* the thread has found none; guarded by list_mu */
     _Atomic uint32_t call;            /* what the thread sleeps on */
     _Atomic uint32_t must_end;
     _Atomic uint64_t count; /* under way, to be told, or being told */
