@@ -347,8 +347,12 @@ TEST(signals_for_everybody_are_not_for_the_helper) {
     finish();
 }
 
+/* Of the two that belong to the C library, and that nobody else can set, whoever started the tests
+ * may have left anything. */
 TEST(commands_get_signals_as_if_nobody_had_touched_them) {
-    OPEN("grep -E '^Sig(Blk|Ign)' /proc/self/status");
+    signal(SIGINT, SIG_IGN);
+    OPEN("grep -E '^Sig(Blk|Ign)' /proc/self/status | sed -E 's/[01]([08]0{7})$/0\\1/;"
+         "s/[08](0{7})$/0\\1/'");
     run_plainly();
     assert_output("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
     finish();
