@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define WAIT_MS 60000 /* of one claim */
 
@@ -59,12 +60,26 @@ static void close_door(struct lw__door *door) {
 
 /* ---- claim --------------------------------------------------------------------------------- */
 
+/* Who has a task is shown with it. */
+struct own_name {
+    char text[64];
+};
+
+static struct own_name own_name(void) {
+    struct own_name name;
+    char host[40] = "somewhere"; /* of a longer name its beginning */
+    gethostname(host, sizeof host - 1);
+    snprintf(name.text, sizeof name.text, "%s:%ld", host, (long)getpid());
+    return name;
+}
+
 static const char *claim_target(const struct lw__source *source, struct lw__target *target) {
     lw__target_begin(target, "/v1/queues/");
     lw__target_part(target, source->queue);
     lw__buffer_put_text(&target->out, "/claim");
     lw__target_query(target, "lease", lw__duration_write(source->lease_ms).text);
     lw__target_query(target, "wait", lw__duration_write(WAIT_MS).text);
+    lw__target_query(target, "worker", own_name().text);
     return lw__target_end(target);
 }
 

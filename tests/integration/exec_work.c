@@ -161,6 +161,23 @@ TEST(a_lease_is_extended_while_the_command_runs) {
     served_stop(&s);
 }
 
+TEST(who_has_a_task_is_shown_with_it) {
+    char wanted[80], host[40] = "";
+    make_fifo("said");
+    make_fifo("go");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--", "sh", "-c", WAITING);
+    int watch = watch_command();
+    gethostname(host, sizeof host - 1);
+    snprintf(wanted, sizeof wanted, "\"worker\":\"%s:%d\"", host, (int)worker.pid);
+    await_part("GET /v1/tasks/1", wanted);
+    release("go");
+    await_death(watch);
+    stop_worker();
+    served_stop(&s);
+}
+
 TEST(a_command_whose_lease_is_over_is_killed) {
     make_fifo("said");
     start_server();

@@ -42,7 +42,7 @@ const char *__asan_default_options(void) {
 }
 ASKED const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) {
-    return "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0";
+    return "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=50";
 }
 
 static struct test *first;

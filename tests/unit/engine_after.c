@@ -188,19 +188,21 @@ static lw_engine *open_chain(lw_handler first, long length, lw_after_policy poli
     return engine;
 }
 
-enum { LONG_CHAIN = 200000 };
+static int long_chain(void) {
+    return (int)(200000 / test_stride(5));
+}
 
 TEST(a_long_chain_runs_one_after_the_other) {
     lw_id last;
-    lw_engine *engine = open_chain(do_done, LONG_CHAIN, LW_AFTER_ABORT, &last);
-    assert_int_equal(lw_test_run(engine), LONG_CHAIN + 1);
+    lw_engine *engine = open_chain(do_done, long_chain(), LW_AFTER_ABORT, &last);
+    assert_int_equal(lw_test_run(engine), long_chain() + 1);
     assert_int_equal(state_of(engine, last), LW_FINISHED);
     close_engine(engine);
 }
 
 TEST(a_long_chain_after_a_failure_is_aborted_to_its_end) {
     lw_id last;
-    lw_engine *engine = open_chain(do_fail, LONG_CHAIN, LW_AFTER_ABORT, &last);
+    lw_engine *engine = open_chain(do_fail, long_chain(), LW_AFTER_ABORT, &last);
     assert_int_equal(lw_test_run(engine), 1);
     assert_int_equal(state_of(engine, last), LW_ABORTED);
     close_engine(engine);
