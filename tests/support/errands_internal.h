@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-enum { LAPS = 3, BATCH = 3, ERRANDS_MAX = 60, KEY_SIZE = 24 };
+enum { LAPS = 3, BATCH = 3, ERRANDS_MAX = 60, KEY_SIZE = 32 };
 
 struct errand {
     const char *kind;
