@@ -14,9 +14,7 @@ static char said[65536];
 #define RUN(...) served_run((const char *const[]){__VA_ARGS__, NULL}, said, sizeof said)
 
 static void assert_said(const char *part) {
-    if (!strstr(said, part))
-        fprintf(stderr, "\"%s\" is not in: %s\n", part, said);
-    CHECK(strstr(said, part) != NULL);
+    assert_has(said, part);
 }
 
 static void start(void) {

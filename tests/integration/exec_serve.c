@@ -15,12 +15,6 @@ static char said[8192];
 #define RUN(...) served_run((const char *const[]){__VA_ARGS__, NULL}, said, sizeof said)
 #define START(...) served_start(&s, (const char *const[]){__VA_ARGS__, NULL})
 
-static void assert_part(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fprintf(stderr, "\"%s\" is not in: %s\n", part, text);
-    CHECK(strstr(text, part) != NULL);
-}
-
 static void submit(const char *kind, const char *payload) {
     char what[128];
     snprintf(what, sizeof what, "POST /v1/queues/q/tasks?kind=%s", kind);
@@ -48,22 +42,16 @@ static void await_end(long long id) {
     }
 }
 
-/* As often as it takes, until the page says so. */
 static void await_part(const char *what, const char *part) {
-    for (bool is_there = false; !is_there;) {
-        struct answer a = served_ask(&s, what, NULL);
-        is_there = a.body && strstr(a.body, part);
-        snprintf(said, sizeof said, "%s", a.body ? a.body : "");
-        answer_free(&a);
-    }
+    served_await(&s, what, part, said, sizeof said);
 }
 
 static void assert_ends(const char *kind, const char *state, const char *part) {
     static long long id;
     submit(kind, "x");
     await_end(++id);
-    assert_part(said, state);
-    assert_part(said, part);
+    assert_has(said, state);
+    assert_has(said, part);
 }
 
 /* ---- outcomes ------------------------------------------------------------------------------ */
@@ -94,7 +82,7 @@ TEST(exit_code_75_is_tried_again_however_often) {
     START("--exec-attempts", "1", "--exec", "later=exit 75");
     submit("later", "x");
     await_part("GET /v1/tasks/1", "\"state\":\"scheduled\"");
-    assert_part(said, "to be tried again (exit code 75)");
+    assert_has(said, "to be tried again (exit code 75)");
     post("POST /v1/tasks/1/run", 204);
     await_part("GET /v1/tasks/1", "\"attempts\":2");
     await_part("GET /v1/tasks/1", "\"state\":\"scheduled\"");
@@ -107,9 +95,9 @@ TEST(another_one_is_tried_again_until_its_attempts_are_used_up) {
     await_part("GET /v1/tasks/1", "\"state\":\"scheduled\"");
     post("POST /v1/tasks/1/run", 204);
     await_end(1);
-    assert_part(said, "\"state\":\"failed\"");
-    assert_part(said, "exit code 1: 1");
-    assert_part(said, "exit code 1: 2");
+    assert_has(said, "\"state\":\"failed\"");
+    assert_has(said, "exit code 1: 1");
+    assert_has(said, "exit code 1: 2");
     served_stop(&s);
 }
 
@@ -149,7 +137,7 @@ TEST(a_command_sees_what_it_works_for) {
     answer_free(&a);
     close(fd);
     await_end(1);
-    assert_part(said, "\"state\":\"finished\"");
+    assert_has(said, "\"state\":\"finished\"");
     read_file("seen");
     assert_string_equal(said,
                         "1,1,show,q,a b,00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\n");
@@ -179,7 +167,7 @@ TEST(at_the_deadline_a_command_is_ended) {
     START("--exec-timeout", "100ms", "--exec-grace", "1h", "--exec", "late=exec sleep 1000");
     submit("late", "x");
     await_part("GET /v1/tasks/1", "\"fault\":\"timeout\"");
-    assert_part(said, "its time was over, and the command was ended");
+    assert_has(said, "its time was over, and the command was ended");
     served_stop(&s);
 }
 
@@ -192,7 +180,7 @@ TEST(one_that_is_asked_to_end_may_just_be_done) {
     read_pids("said", &pid, 1);
     post("POST /v1/tasks/1/cancel", 202);
     await_end(1);
-    assert_part(said, "\"state\":\"finished\"");
+    assert_has(said, "\"state\":\"finished\"");
     served_stop(&s);
 }
 
@@ -203,7 +191,7 @@ TEST(and_is_killed_with_its_children_if_it_does_not) {
     watch_two();
     await_both();
     await_part("GET /v1/tasks/1", "\"fault\":\"timeout\"");
-    assert_part(said, "its time was over, and the command was ");
+    assert_has(said, "its time was over, and the command was ");
     served_kill(&s);
 }
 
@@ -215,7 +203,7 @@ TEST(a_cancelled_task_takes_its_command_along) {
     post("POST /v1/tasks/1/cancel", 202);
     await_both();
     await_end(1);
-    assert_part(said, "\"state\":\"aborted\"");
+    assert_has(said, "\"state\":\"aborted\"");
     served_stop(&s);
 }
 
@@ -247,7 +235,7 @@ TEST(after_a_kill_the_command_runs_again) {
     await_both();
     START("--exec", "deaf=echo $LEGWORK_ATTEMPT > seen");
     await_end(1);
-    assert_part(said, "\"state\":\"finished\"");
+    assert_has(said, "\"state\":\"finished\"");
     read_file("seen");
     assert_string_equal(said, "2\n");
     served_stop(&s);
@@ -266,7 +254,7 @@ TEST(a_stop_waits_for_the_command_that_runs) {
     assert_int_equal(served_wait(&s), 0);
     START(NULL);
     await_end(1);
-    assert_part(said, "\"state\":\"finished\"");
+    assert_has(said, "\"state\":\"finished\"");
     served_stop(&s);
 }
 
@@ -274,7 +262,7 @@ TEST(a_stop_waits_for_the_command_that_runs) {
 static void assert_never_begun(void) {
     START("--exec", "deaf=echo $LEGWORK_ATTEMPT > seen");
     await_end(1);
-    assert_part(said, "\"attempts\":1");
+    assert_has(said, "\"attempts\":1");
     read_file("seen");
     assert_string_equal(said, "1\n");
     served_stop(&s);
@@ -324,7 +312,7 @@ TEST(as_many_run_at_once_as_was_said) {
         submit("waits", "x");
     read_pids("said", pids, 2);
     await_part("GET /v1/kinds", "\"started\":2");
-    assert_part(said, "\"enqueued\":3");
+    assert_has(said, "\"enqueued\":3");
     served_kill(&s);
 }
 
@@ -338,7 +326,7 @@ TEST(while_commands_run_an_operator_can_do_all_else) {
     post("POST /v1/queues/q/claim", 200);
     post("POST /v1/tasks/2/fail?token=2", 204);
     await_end(2);
-    assert_part(said, "failed");
+    assert_has(said, "failed");
     int code = 0;
     while (code != 204) { /* its end is told meanwhile */
         struct answer a = served_ask(&s, "POST /v1/tasks/2/run", NULL);
@@ -366,14 +354,14 @@ TEST(a_helper_that_was_killed_is_told_of) {
 
 TEST(wrong_commands_are_refused_with_a_sentence) {
     assert_int_equal(RUN("check", "--exec", "mail"), 2);
-    assert_part(said, "exec: \"mail\" is not written as KIND=COMMAND");
+    assert_has(said, "exec: \"mail\" is not written as KIND=COMMAND");
     assert_int_equal(RUN("serve", "--store", "memory:", "--exec", "m l=true"), 2);
-    assert_part(said, "is no name of a kind");
+    assert_has(said, "is no name of a kind");
     assert_int_equal(RUN("check", "--exec", "a=true", "--exec", "a=false"), 2);
-    assert_part(said, "has two commands");
+    assert_has(said, "has two commands");
     assert_int_equal(RUN("check", "--exec", "a=true", "--exec", "b=true", "--exec-workers", "4000"),
                      2);
-    assert_part(said, "with 2 commands at most 2047 of each can run at once");
+    assert_has(said, "with 2 commands at most 2047 of each can run at once");
     assert_int_equal(RUN("check", "--exec", "a=true", "--exec-workers", "0"), 2);
     assert_int_equal(RUN("check", "--exec", "a=true", "--exec-grace", "never"), 2);
 }
@@ -389,11 +377,11 @@ TEST(commands_come_from_a_file_and_the_environment_too) {
     START("--config", "legwork.conf");
     submit("up", "x");
     await_end(1);
-    assert_part(said, "\"state\":\"finished\"");
+    assert_has(said, "\"state\":\"finished\"");
     served_stop(&s);
     served_start_with(&s, NULL, set_environment);
     submit("up", "x");
     await_end(2);
-    assert_part(said, "\"state\":\"finished\"");
+    assert_has(said, "\"state\":\"finished\"");
     served_stop(&s);
 }

@@ -14,12 +14,6 @@ static char said[8192], url[64];
 
 #define RUN(...) served_run((const char *const[]){__VA_ARGS__, NULL}, said, sizeof said)
 
-static void assert_part(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fprintf(stderr, "\"%s\" is not in: %s\n", part, text);
-    CHECK(strstr(text, part) != NULL);
-}
-
 static void start_server(void) {
     served_start(&s, NULL);
     snprintf(url, sizeof url, "http://127.0.0.1:%d", s.port);
@@ -46,14 +40,8 @@ static void post(const char *what, int code) {
     answer_free(&a);
 }
 
-/* As often as it takes, until the page says so. */
 static void await_part(const char *what, const char *part) {
-    for (bool is_there = false; !is_there;) {
-        struct answer a = served_ask(&s, what, NULL);
-        is_there = a.body && strstr(a.body, part);
-        snprintf(said, sizeof said, "%s", a.body ? a.body : "");
-        answer_free(&a);
-    }
+    served_await(&s, what, part, said, sizeof said);
 }
 
 static int watch_command(void) {
@@ -75,11 +63,11 @@ TEST(the_tasks_of_a_server_are_done) {
          "tr a-z A-Z; echo $LEGWORK_TASK_ID $LEGWORK_ATTEMPT $LEGWORK_KIND $LEGWORK_QUEUE "
          "$LEGWORK_KEY");
     await_part("GET /v1/tasks/1", "finished"); /* "HELLO1 1 k q a b\n" */
-    assert_part(said, "\"result_base64\":\"SEVMTE8xIDEgayBxIGEgYgo=\"");
+    assert_has(said, "\"result_base64\":\"SEVMTE8xIDEgayBxIGEgYgo=\"");
     submit("{}");
     await_part("GET /v1/tasks/2", "finished");
     stop_worker();
-    assert_part(said, "task 1: done");
+    assert_has(said, "task 1: done");
     served_stop(&s);
 }
 
@@ -88,7 +76,7 @@ TEST(a_result_that_is_json_stays_json) {
     submit("{\"a\": [1]}");
     WORK("--queue", "q", "--url", url, "cat");
     await_part("GET /v1/tasks/1", "finished");
-    assert_part(said, "\"result\":{\"a\": [1]}");
+    assert_has(said, "\"result\":{\"a\": [1]}");
     stop_worker();
     served_stop(&s);
 }
@@ -99,16 +87,16 @@ TEST(outcomes_are_those_of_exit_codes) {
     WORK("--queue", "q", "--url", url, "--attempts", "1", "--", "sh", "-c",
          "echo why >&2; . /dev/stdin");
     await_part("GET /v1/tasks/1", "\"state\":\"failed\"");
-    assert_part(said, "exit code 3: why");
+    assert_has(said, "exit code 3: why");
     submit("exit 75");
     await_part("GET /v1/tasks/2", "\"state\":\"scheduled\"");
-    assert_part(said, "to be tried again (exit code 75): why");
+    assert_has(said, "to be tried again (exit code 75): why");
     post("POST /v1/tasks/2/cancel", 204);
     submit("kill -9 $$");
     await_part("GET /v1/tasks/3", "\"state\":\"failed\"");
-    assert_part(said, "killed by SIGKILL: why");
+    assert_has(said, "killed by SIGKILL: why");
     stop_worker();
-    assert_part(said, "legwork: task 1: exit code 3: why\n");
+    assert_has(said, "legwork: task 1: exit code 3: why\n");
     served_stop(&s);
 }
 
@@ -118,7 +106,7 @@ TEST(a_command_that_takes_too_long_fails_in_the_end) {
     WORK("--queue", "q", "--url", url, "--attempts", "1", "--timeout", "50ms", "--grace", "50ms",
          "--", "sh", "-c", "trap '' TERM; while :; do sleep 1; done");
     await_part("GET /v1/tasks/1", "\"state\":\"failed\"");
-    assert_part(said, "its time was over, and the command was ");
+    assert_has(said, "its time was over, and the command was ");
     stop_worker();
     served_stop(&s);
 }
@@ -154,7 +142,7 @@ TEST(a_lease_is_extended_while_the_command_runs) {
         ;
     release("go");
     await_part("GET /v1/tasks/1", "finished");
-    assert_part(said, "\"attempts\":1");
+    assert_has(said, "\"attempts\":1");
     assert_null(strstr(said, "crashes"));
     await_death(watch);
     stop_worker();
@@ -189,7 +177,7 @@ TEST(a_command_whose_lease_is_over_is_killed) {
     await_death(watch);
     kill(worker.pid, SIGTERM);
     assert_int_equal(served_wait_said(&worker, out, said, sizeof said), 0);
-    assert_part(said, "task 1: its lease is lost, and what was done for it does not count");
+    assert_has(said, "task 1: its lease is lost, and what was done for it does not count");
 }
 
 TEST(a_command_whose_task_is_not_ours_any_more_is_killed) {
@@ -202,7 +190,7 @@ TEST(a_command_whose_task_is_not_ours_any_more_is_killed) {
     post("POST /v1/tasks/1/finish?token=1", 204); /* somebody with its token */
     await_death(watch);
     stop_worker();
-    assert_part(said, "its lease is lost"); /* at the first refusal */
+    assert_has(said, "its lease is lost"); /* at the first refusal */
     await_part("GET /metrics", "legwork_http_answers_total{route=\"extend\",code=\"4xx\"} 1\n");
     served_stop(&s);
 }
@@ -233,10 +221,10 @@ TEST(a_server_that_is_restarted_gets_the_outcome) {
     await_death(watch);
     served_start(&s, (const char *const[]){"--socket", "here.sock", NULL});
     await_part("GET /v1/tasks/1", "finished");
-    assert_part(said, "\"attempts\":1");
+    assert_has(said, "\"attempts\":1");
     stop_worker();
-    assert_part(said, "it is tried again");
-    assert_part(said, "it works again");
+    assert_has(said, "it is tried again");
+    assert_has(said, "it works again");
     served_stop(&s);
 }
 
@@ -264,7 +252,7 @@ static void assert_given_back(int watch) {
     await_death(watch);
     assert_int_equal(served_wait_said(&worker, out, said, sizeof said), 0);
     await_part("GET /v1/tasks/1", "\"state\":\"enqueued\"");
-    assert_part(said, "\"attempts\":0");
+    assert_has(said, "\"attempts\":0");
     served_stop(&s);
 }
 
@@ -318,10 +306,10 @@ TEST(the_tasks_of_a_store_are_done_without_a_server) {
         ;
     assert_string_equal(said, "HELLO");
     stop_worker();
-    assert_part(said, "owns the store sqlite:tasks.db");
-    assert_part(said, "0001: done");
+    assert_has(said, "owns the store sqlite:tasks.db");
+    assert_has(said, "0001: done");
     assert_int_equal(RUN("ls", STORE), 0);
-    assert_part(said, "finished");
+    assert_has(said, "finished");
 }
 
 TEST(a_task_that_comes_while_the_store_is_opened_is_done) {
@@ -352,14 +340,14 @@ TEST(in_a_store_too_a_task_is_given_back) {
     stop_worker();
     await_death(watch);
     assert_int_equal(RUN("ls", "--json", STORE), 0);
-    assert_part(said, "\"state\":\"enqueued\"");
-    assert_part(said, "\"attempts\":0");
+    assert_has(said, "\"state\":\"enqueued\"");
+    assert_has(said, "\"attempts\":0");
 }
 
 TEST(a_store_has_one_owner) {
     start_server();
     assert_int_equal(RUN("work", STORE, "true"), 1);
-    assert_part(said, "tasks.db");
+    assert_has(said, "tasks.db");
     served_stop(&s);
 }
 
@@ -367,17 +355,17 @@ TEST(a_store_has_one_owner) {
 
 TEST(mistakes_are_answered_with_what_to_do) {
     assert_int_equal(RUN("work"), 2);
-    assert_part(said, "something is missing: legwork work");
+    assert_has(said, "something is missing: legwork work");
     assert_int_equal(RUN("work", "--url", "unix:none", "true"), 3);
-    assert_part(said, "no server answers");
+    assert_has(said, "no server answers");
     assert_int_equal(RUN("work", "--url", "memory:", "true"), 2);
-    assert_part(said, "memory: is of one process");
+    assert_has(said, "memory: is of one process");
     assert_int_equal(RUN("work", "--url", "nonsense", "true"), 2);
     start_server();
     assert_int_equal(RUN("work", "--url", url, "--queue", "a b", "true"), 2);
-    assert_part(said, "queue");
+    assert_has(said, "queue");
     assert_int_equal(RUN("work", "--url", url, "--workers", "0", "true"), 2);
     assert_int_equal(RUN("help", "work"), 0);
-    assert_part(said, "exit code 0 is done");
+    assert_has(said, "exit code 0 is done");
     served_stop(&s);
 }

@@ -19,16 +19,11 @@ static struct served s;
 static char said[8192];
 
 static int code_of(const char *what, const char *body) {
-    struct answer a = served_ask(&s, what, body);
-    int code = a.code;
-    answer_free(&a);
-    return code;
+    return served_code(&s, what, body);
 }
 
 static void assert_said(const char *part) {
-    if (!strstr(said, part))
-        fprintf(stderr, "\"%s\" is not in: %s\n", part, said);
-    CHECK(strstr(said, part) != NULL);
+    assert_has(said, part);
 }
 
 /* ---- sockets ------------------------------------------------------------------------------- */

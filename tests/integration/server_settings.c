@@ -15,10 +15,7 @@ static void start(const char *flag, const char *value) {
 }
 
 static int code_of(const char *what, const char *body) {
-    struct answer a = served_ask(&s, what, body);
-    int code = a.code;
-    answer_free(&a);
-    return code;
+    return served_code(&s, what, body);
 }
 
 /* Sends a request as it is; returns the code. */

@@ -287,6 +287,23 @@ const char *served_expect(const struct served *s, int code, const char *what, co
     return a.body;
 }
 
+int served_code(const struct served *s, const char *what, const char *body) {
+    struct answer a = served_ask(s, what, body);
+    int code = a.code;
+    answer_free(&a);
+    return code;
+}
+
+void served_await(const struct served *s, const char *what, const char *part, char *said,
+                  size_t room) {
+    for (bool is_there = false; !is_there;) {
+        struct answer a = served_ask(s, what, NULL);
+        is_there = a.body && strstr(a.body, part);
+        snprintf(said, room, "%s", a.body ? a.body : "");
+        answer_free(&a);
+    }
+}
+
 void assert_has(const char *text, const char *part) {
     if (!strstr(text, part))
         fprintf(stderr, "\"%s\" is not in: %s\n", part, text);

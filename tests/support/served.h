@@ -74,6 +74,13 @@ struct answer served_ask(const struct served *s, const char *what, const char *b
 /* The same, and the test fails unless this is the code; the body stays until the next call. */
 const char *served_expect(const struct served *s, int code, const char *what, const char *body);
 
+/* Only the code of the answer. */
+int served_code(const struct served *s, const char *what, const char *body);
+
+/* Asks as often as it takes until the body has this part; the body is in `said` then. */
+void served_await(const struct served *s, const char *what, const char *part, char *said,
+                  size_t room);
+
 void assert_has(const char *text, const char *part);
 
 /* The number that follows "name": in JSON; -1: there is none. */
