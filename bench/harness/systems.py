@@ -133,6 +133,7 @@ def program(name):
     return [os.path.join(OUT, name)]
 
 
+build_cores = c_program("cores", "peers/cores.c")
 build_pool = legwork_program("legwork", "legwork.c")
 
 POOL_SYSTEMS = [
@@ -146,12 +147,14 @@ POOL_SYSTEMS = [
     System("glib", c_program("glib", "peers/glib.c", "glib-2.0"), program("glib")),
     System("mutex-ring", c_program("mutex-ring", "peers/mutex_ring.c"), program("mutex-ring"), WITHOUT_TIMERS),
     System("futex", c_program("futex", "peers/futex.c"), program("futex"), ("W4i",), is_peer=False),
+    System("cores", build_cores, program("cores"), ("W3", "W4"), is_peer=False),
 ]
 
 ENGINE_SYSTEMS = [
     System("legwork", legwork_program("legwork-engine", "engine.c"), program("legwork-engine"), is_peer=False),
     System("go", build_go, program("go")),
     System("java", build_java, [*JAVA, "registry"]),
+    System("cores", build_cores, program("cores"), ("E1", "E1x4"), is_peer=False),
 ]
 
 SQLITE_SYSTEMS = [

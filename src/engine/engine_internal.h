@@ -45,7 +45,7 @@
 #include "store/journal.h"
 #include "store/store.h"
 
-#define LW__HAND_BATCH 64
+#define LW__HAND_BATCH LW__CLAIM_MAX
 #define LW__HAND_TICK_NS (2 * LW__NS_PER_MS) /* how soon a slow task in a batch is noticed */
 #define LW__HAND_SHORT_NS 2000               /* tasks shorter than this on average may be batched */
 #define LW__HAND_BATCH_NS 50000              /* and this is how long a batch should take */

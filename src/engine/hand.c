@@ -18,14 +18,12 @@
 
 #include <pthread.h>
 
-_Static_assert(LW__HAND_BATCH <= LW__CLAIM_MAX, "a claim takes a whole batch");
-
 #define STREAK_GAP_NS 10000000 /* after a longer pause a hand does not hurry at once */
 #define PREFETCH 4          /* tasks ahead; each is two cache lines that another core has written */
 #define SAMPLE_BATCHES 8    /* of a hurrying hand; one in so many is measured */
 #define MEAN_CLIP_NS 10000  /* what one slow task can do to the mean */
 #define LULL_SPINS_MAX 256  /* some 10 microseconds */
-#define LULL_BATCH 40       /* a hurrying hand that finds fewer takes a longer breath next time */
+#define LULL_BATCH 80       /* a hurrying hand that finds fewer takes a longer breath next time */
 #define SURPLUS_BATCH 16    /* see is_surplus */
 #define LINGER_SPINS 200    /* looks for news before a hurrying token ends */
 #define REINFORCE_NS 500000 /* a backlog of this much work is worth another worker */

@@ -1,7 +1,7 @@
 /* The table of states. */
 #include "store/state.h"
 
-static const unsigned char table[LW__STATES][LW__EVENTS] = {
+const unsigned char lw__state_table[LW__STATES][LW__EVENTS] = {
     [0] = {[LW__EVENT_HOLD] = LW_CREATED,
            [LW__EVENT_DELAY] = LW_SCHEDULED,
            [LW__EVENT_ENQUEUE] = LW_ENQUEUED},
@@ -20,12 +20,6 @@ static const unsigned char table[LW__STATES][LW__EVENTS] = {
     [LW_FAILED] = {[LW__EVENT_REVIVE] = LW_ENQUEUED},
     [LW_ABORTED] = {[LW__EVENT_REVIVE] = LW_ENQUEUED},
 };
-
-lw_state lw__state_after(lw_state from, enum lw__task_event event) {
-    if ((unsigned)from >= LW__STATES || (unsigned)event >= LW__EVENTS)
-        return (lw_state)0;
-    return (lw_state)table[from][event];
-}
 
 const char *lw__event_name(enum lw__task_event event) {
     static const char *const names[] = {

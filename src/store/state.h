@@ -38,8 +38,14 @@ enum lw__task_event {
 
 #define LW__STATES 8 /* numbers 1 to 7; 0: not accepted yet */
 
+extern const unsigned char lw__state_table[LW__STATES][LW__EVENTS];
+
 /* The state that the event leads to; 0: it is illegal there. */
-lw_state lw__state_after(lw_state from, enum lw__task_event event);
+static inline lw_state lw__state_after(lw_state from, enum lw__task_event event) {
+    if ((unsigned)from >= LW__STATES || (unsigned)event >= LW__EVENTS)
+        return (lw_state)0;
+    return (lw_state)lw__state_table[from][event];
+}
 
 const char *lw__event_name(enum lw__task_event event);
 

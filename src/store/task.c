@@ -16,16 +16,11 @@ static void breathe(uint32_t *spins) {
         lw__spin_pause();
 }
 
-void lw__task_lock(struct lw__task *task) {
+void lw__task_wait(struct lw__task *task) {
     uint32_t spins = 0;
-    for (;;) {
-        uint32_t seen = atomic_load_explicit(&task->lock, memory_order_relaxed);
-        if (!(seen & 1)
-            && atomic_compare_exchange_weak_explicit(&task->lock, &seen, seen + 1,
-                                                     memory_order_acquire, memory_order_relaxed))
-            return;
+    do {
         breathe(&spins);
-    }
+    } while (!lw__task_try_lock(task));
 }
 
 void lw__task_view(const struct lw__task *task, struct lw__task_view *view) {

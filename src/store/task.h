@@ -165,8 +165,20 @@ struct lw__task_view {
     const struct lw__output *output;
 };
 
+void lw__task_wait(struct lw__task *task); /* the slow half of a lock: takes it */
+
+static inline bool lw__task_try_lock(struct lw__task *task) {
+    uint32_t seen = atomic_load_explicit(&task->lock, memory_order_relaxed);
+    return !(seen & 1)
+           && atomic_compare_exchange_weak_explicit(&task->lock, &seen, seen + 1,
+                                                    memory_order_acquire, memory_order_relaxed);
+}
+
 /* Waits for the few instructions that another writer may need. */
-void lw__task_lock(struct lw__task *task);
+static inline void lw__task_lock(struct lw__task *task) {
+    if (__builtin_expect(!lw__task_try_lock(task), 0))
+        lw__task_wait(task);
+}
 
 static inline void lw__task_unlock(struct lw__task *task) {
     atomic_store_explicit(&task->lock, atomic_load_explicit(&task->lock, memory_order_relaxed) + 1,
