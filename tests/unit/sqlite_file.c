@@ -194,6 +194,21 @@ TEST(all_names_of_one_file_have_one_owner) {
     lw__sqlite_file_close(file);
 }
 
+TEST(a_file_with_two_hard_links_is_refused_by_either_name_until_one_is_gone) {
+    open_and_close(LW__SQLITE_OWNER);
+    assert_int_equal(symlink(DB, "soft.db"), 0);
+    assert_int_equal(link(DB, "hard.db"), 0);
+    for (enum lw__sqlite_mode mode = LW__SQLITE_OWNER; mode <= LW__SQLITE_READER; mode++) {
+        assert_refused(DB, mode, LW_EINVAL, "2 names (hard links)");
+        assert_refused("hard.db", mode, LW_EINVAL, "symbolic links");
+        assert_refused("soft.db", mode, LW_EINVAL, DB);
+    }
+    assert_int_not_equal(access("hard.db-owner", F_OK), 0);
+    assert_int_equal(unlink("hard.db"), 0);
+    open_and_close(LW__SQLITE_OWNER);
+    assert_int_equal(access("soft.db", F_OK), 0);
+}
+
 /* ---- ownership ---------------------------------------------------------------------------- */
 
 /* A process that owns the store until it is killed. */

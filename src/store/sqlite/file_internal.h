@@ -14,8 +14,8 @@ int lw__sqlite_wait_for_lock(void *unused, int count);
 /* ---- path.c ------------------------------------------------------------------------------- */
 
 /* The absolute path of the file that is meant, without links, whether it is there or not: so that
- * two names of one file have one owner. At most LW__SQLITE_PATH_MAX bytes. LW_OK, LW_EINVAL,
- * LW_ESYSTEM. */
+ * two names of one file have one owner; one with hard links is refused. At most LW__SQLITE_PATH_MAX
+ * bytes. LW_OK, LW_EINVAL, LW_ESYSTEM. */
 int lw__sqlite_path_resolve(const char *path, char resolved[PATH_MAX], lw_error *err);
 
 /* ---- owner.c ------------------------------------------------------------------------------ */

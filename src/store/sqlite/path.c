@@ -28,6 +28,17 @@ static int refuse_system(const char *path, lw_error *err) {
                          strerrordesc_np(error));
 }
 
+/* The lock of the owner and the -wal file are found by the name of the database: by another name of
+ * the same file there would be a second owner, and a -wal file that the first never sees. */
+static int refuse_names(const char *path, unsigned long long names, lw_error *err) {
+    if (names <= 1)
+        return LW_OK;
+    return lw__error_set(err, LW_EINVAL, 0,
+                         "the store is one file with %llu names (hard links), and may have one: "
+                         "remove the others, or make them symbolic links: %s",
+                         names, path);
+}
+
 static int check_type(const char *path, lw_error *err) {
     struct stat st;
     if (stat(path, &st) != 0)
@@ -37,7 +48,7 @@ static int check_type(const char *path, lw_error *err) {
                              path);
     if (!S_ISREG(st.st_mode))
         return lw__error_set(err, LW_EINVAL, 0, "the store is to be a file, and %s is none", path);
-    return LW_OK;
+    return refuse_names(path, (unsigned long long)st.st_nlink, err);
 }
 
 /* The path of a file that is not there: its directory has to be. */
