@@ -18,9 +18,25 @@ static int fail(lw_error *err, const char *path, const char *what) {
                          strerror(errno));
 }
 
+/* A store to a mapped page for which a full disk has no room would be a SIGBUS: all places are
+ * written before they are mapped. (Where every write goes to another block, as on btrfs, that holds
+ * until the kernel has written the page back.) */
+static int make_room(int fd, size_t size, const char *path, lw_error *err) {
+    static const char empty[4096];
+    for (size_t at = 0; at < size;) {
+        size_t rest = size - at < sizeof empty ? size - at : sizeof empty;
+        ssize_t written = pwrite(fd, empty, rest, (off_t)at);
+        if (written < 0 && errno != EINTR)
+            return fail(err, path, "make room for");
+        at += written > 0 ? (size_t)written : 0;
+    }
+    return ftruncate(fd, (off_t)size) == 0 ? LW_OK : fail(err, path, "resize");
+}
+
 static int map(struct lw__running *running, int fd, size_t size, const char *path, lw_error *err) {
-    if (ftruncate(fd, (off_t)size) != 0)
-        return fail(err, path, "resize");
+    int rc = make_room(fd, size, path, err);
+    if (rc < 0)
+        return rc;
     void *places = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (places == MAP_FAILED)
         return fail(err, path, "map");
@@ -81,8 +97,6 @@ int lw__running_open(struct lw__running *running, const char *path, uint32_t pla
         return rc;
     rc = map(running, fd, (places > 0 ? places : 1) * sizeof(uint64_t), path, err);
     close(fd);
-    if (rc == LW_OK)
-        memset((void *)running->places, 0, running->size);
     return rc;
 }
 

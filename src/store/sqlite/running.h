@@ -22,9 +22,10 @@ struct lw__running {
 int lw__running_read(struct lw__running *running, const char *path, const lw_allocator *allocator,
                      lw_error *err);
 
-/* Then, when that is charged and the charge is durable: maps it with so many places, all empty. A
- * process that dies in between charges once more; the other way round one that dies soon enough,
- * again and again, would never be charged. Returns as above. */
+/* Then, when that is charged and the charge is durable: maps it with so many places, all empty, and
+ * with room on the disk: a full one is told here, not by a signal at some task. A process that dies
+ * in between charges once more; the other way round one that dies soon enough, again and again,
+ * would never be charged. Returns as above. */
 int lw__running_open(struct lw__running *running, const char *path, uint32_t places, lw_error *err);
 
 /* Whether the owner of the database with this path says that it runs this task. */
