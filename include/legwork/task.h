@@ -262,7 +262,8 @@ typedef struct lw_attempt_error {
 /* A consistent copy of all that is known of a task at one moment. Pointers point into its own
  * memory, which is reused by the next call that fills it and freed by lw_snapshot_clear; it may
  * outlive the engine, but not the engine's allocator. Times are wall time in ms since 1970; 0: has
- * not happened. */
+ * not happened. They are counted back from the wall clock as it is set when the copy is made: if it
+ * is corrected, the times of earlier tasks are so, too. */
 struct lw_snapshot {
     lw_id id;
     lw_state state;

@@ -333,6 +333,7 @@ int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation) {
                   : lw__index_look(engine->index, id, &outlook);
     if (rc < 0)
         return rc;
+    lw__index_see_wall(engine->index);
     struct case_file c = {.engine = engine,
                           .out = explanation,
                           .outlook = &outlook,

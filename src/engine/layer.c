@@ -241,6 +241,7 @@ uint64_t lw__layer_deadline(const lw_engine *engine, int64_t timeout_ms) {
 }
 
 int64_t lw__layer_wall_ms(const lw_engine *engine, uint64_t at) {
+    lw__index_see_wall(engine->index);
     return lw__engine_wall_ms(engine, at);
 }
 

@@ -226,6 +226,7 @@ int lw__snapshot_fill(lw_engine *engine, const struct lw__task *task, lw_snapsho
                       bool *must_read) {
     struct lw__task_view view;
     lw__task_view(task, &view);
+    lw__index_see_wall(engine->index);
     *must_read = !view.spec && view.payload_size > 0;
     fill_bare(engine, &view, snapshot);
     fill_lease(engine, &view, snapshot);

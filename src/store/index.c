@@ -107,7 +107,8 @@ int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
     lw__scopes_init(index);
     index->planned = LW__NEVER;
     index->outside_from = LW__OUTSIDE_IDS;
-    index->wall_offset_ms = lw__wall_offset_ms(options->clock);
+    index->wall_planned_ms = lw__wall_offset_ms(options->clock);
+    index->wall_offset_ms = index->wall_planned_ms;
     *out = index;
     return LW_OK;
 }

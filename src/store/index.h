@@ -145,7 +145,8 @@ struct lw__index {
     uint32_t queue_count;
     uint64_t scheduled_count, created_count;
     uint64_t existed, swept;
-    _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, when last looked at */
+    _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, by lw__index_see_wall */
+    int64_t wall_planned_ms;        /* the same, when tasks that wait for it were last placed */
     uint64_t wall_count;            /* tasks that wait for a wall time */
     lw_error trouble;               /* why something could not be written, the last time */
 };
@@ -511,6 +512,10 @@ uint64_t lw__index_sweep(struct lw__store *store, uint64_t now);
 
 /* A scheduled task does not wait for its time any more. */
 void lw__index_run_now_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
+/* Looks whether the wall clock was set, and returns wall_offset_ms. Whoever shows or writes wall
+ * times calls it first. From any thread, without a lock. */
+int64_t lw__index_see_wall(struct lw__index *index);
 
 /* When a task with a run_at is due, by what the wall clock shows now. */
 uint64_t lw__index_wall_due_locked(const struct lw__index *index, const struct lw__task *task,

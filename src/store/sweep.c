@@ -94,13 +94,21 @@ static void reschedule_wall(struct lw__index *index, struct lw__task *task, uint
     lw__timer_set(&index->scheduled, &task->timer, due);
 }
 
+int64_t lw__index_see_wall(struct lw__index *index) {
+    int64_t offset = lw__wall_offset_ms(index->options.clock);
+    int64_t known = atomic_load_explicit(&index->wall_offset_ms, memory_order_relaxed);
+    if (offset < known + WALL_STEP_MS && offset > known - WALL_STEP_MS)
+        return known;
+    atomic_store_explicit(&index->wall_offset_ms, offset, memory_order_relaxed);
+    return offset;
+}
+
 /* The clock was set: all that waits for a wall time is looked at again. */
 static void check_wall(struct lw__index *index, uint64_t now) {
-    int64_t offset = lw__wall_offset_ms(index->options.clock);
-    int64_t step = offset - index->wall_offset_ms;
-    if (step < WALL_STEP_MS && step > -WALL_STEP_MS)
+    int64_t offset = lw__index_see_wall(index);
+    if (offset == index->wall_planned_ms)
         return;
-    atomic_store(&index->wall_offset_ms, offset);
+    index->wall_planned_ms = offset;
     if (index->wall_count == 0)
         return;
     for (struct lw__task *task = lw__ids_find_from(&index->ids, 1); task;

@@ -75,6 +75,19 @@ TEST(an_ordinary_task_has_texts_that_are_empty_and_bytes_that_are_none) {
     close_driven(&d);
 }
 
+TEST(a_wall_clock_that_was_set_shows_in_the_next_look) {
+    struct driven d = open_driven(NULL);
+    lw_id id = SUBMIT(d.engine, .kind = "mail");
+    lw_snapshot before = get(d.engine, id);
+    assert_int_equal(before.created_ms, WALL);
+    assert_status(lw_test_clock_set_wall(d.clock, WALL + 1000000), LW_OK);
+    lw_snapshot after = get(d.engine, id);
+    assert_int_equal(after.created_ms, WALL + 1000000);
+    lw_snapshot_clear(&before);
+    lw_snapshot_clear(&after);
+    close_driven(&d);
+}
+
 TEST(times_are_wall_times_of_what_has_happened) {
     struct driven d = open_driven(NULL);
     handle(d.engine, "mail", do_done, NULL);

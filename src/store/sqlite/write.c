@@ -391,7 +391,7 @@ static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error
 
 /* When the clock has been set, rows that are there already keep the times that they have. */
 static void look_at_clock(struct lw__sqlite *sqlite) {
-    int64_t offset_ms = atomic_load(&sqlite->index->wall_offset_ms);
+    int64_t offset_ms = lw__index_see_wall(sqlite->index);
     if (sqlite->offset_since > 0 && offset_ms == sqlite->offset_ms)
         return;
     sqlite->offset_ms = offset_ms;
