@@ -7,7 +7,7 @@
  *     lw_handle(engine, "send-email", send_email, LW_HANDLER_OPTIONS(.timeout_ms = 30000));
  *     if (lw_start(engine, &err) < 0)
  *         return complain(err.message);
- *     lw_task *task = LW_TASK(.kind = "send-email", .payload = LW_TEXT("ann@example.org"));
+ *     const lw_task *task = LW_TASK(.kind = "send-email", .payload = LW_TEXT("ann@example.org"));
  *     lw_submit(engine, task, &id, &err);
  *     ...
  *     lw_stop(engine, LW_DRAIN, 10000);

@@ -55,6 +55,12 @@
 /* How hard the engine stops; only ever rises. */
 enum lw__stop_level { LW__RUNNING, LW__STOP_DRAIN_ALL, LW__STOP_DRAIN, LW__STOP_DROP };
 
+/* How long attempts waited and ran; of a kind, or of a queue. */
+struct lw__latencies {
+    struct lw__mutex mu;
+    struct lw__histogram wait, run; /* guarded by mu; read by anybody */
+};
+
 /* What the engine knows of a kind beyond the store. */
 struct lw__kind_info {
     char name[LW_NAME_MAX + 1];
@@ -69,9 +75,9 @@ struct lw__kind_info {
     _Atomic bool is_call;     /* no handler, but tasks that bring a function along */
     _Atomic bool is_awaiting; /* no handler, and tasks that wait for one */
     char apart[64]; /* every submit reads what is above, every turn writes what is below */
+    struct lw__latencies latencies;
     /* guarded by mu */
     struct lw__mutex mu;
-    struct lw__histogram queue_wait, run_time;
     int fail_count; /* lw_test_fail_next */
     lw_outcome fail_outcome;
     char fail_text[LW_TEXT_MAX + 1];
@@ -85,6 +91,8 @@ struct lw__queue_info {
     bool is_registered;
     struct lw__queue_settings set;
     _Atomic uint32_t waiting; /* submitters that wait for room for one task without bytes */
+    char apart[64];           /* as in a kind */
+    struct lw__latencies latencies;
 };
 
 /* Names to infos: found without a lock, added under registry_mu, never removed. */
@@ -520,6 +528,12 @@ int lw__snapshot_read(lw_engine *engine, lw_snapshot *snapshot);
 
 /* Wall time of a moment on the engine's clock; 0 for 0. */
 int64_t lw__engine_wall_ms(const lw_engine *engine, uint64_t at);
+
+/* ---- metrics.c ---------------------------------------------------------------------------- */
+
+/* Counts one attempt in the histograms of its kind and of its queue. */
+void lw__metrics_sample(lw_engine *engine, uint16_t kind, uint16_t queue, uint64_t wait_ns,
+                        uint64_t run_ns);
 
 /* ---- events.c ----------------------------------------------------------------------------- */
 

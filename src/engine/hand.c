@@ -305,13 +305,6 @@ static uint32_t claim(struct lw__hand *hand, struct lw__task **tasks) {
     return claim.count;
 }
 
-static void sample(struct lw__kind_info *kind, uint64_t wait_ns, uint64_t run_ns) {
-    lw__mutex_lock(&kind->mu);
-    lw__histogram_record(&kind->queue_wait, wait_ns);
-    lw__histogram_record(&kind->run_time, run_ns);
-    lw__mutex_unlock(&kind->mu);
-}
-
 /* Whoever brought something since the claim has relied on this hand. */
 static void let_others_look(struct lw__hand *hand) {
     lw__hand_withdraw(hand);
@@ -329,7 +322,7 @@ static void reinforce(struct lw__hand *hand) {
 
 static void run_claimed(struct lw__hand *hand, struct lw__task **tasks, uint32_t count) {
     lw_engine *engine = hand->engine;
-    struct lw__kind_info *kind = lw__kind_of(engine, tasks[0]->kind);
+    uint16_t kind = tasks[0]->kind, queue = tasks[0]->queue;
     uint64_t enqueued = lw__see(&tasks[0]->enqueued_at), start = hand->started;
     LW__POINT("hand: claimed, still attentive");
     if (!hand->is_hurrying)
@@ -339,7 +332,7 @@ static void run_claimed(struct lw__hand *hand, struct lw__task **tasks, uint32_t
     uint64_t mean = (lw__engine_now(engine) - start) / count;
     hand->mean_ns = (7 * hand->mean_ns + (uint32_t)(mean < MEAN_CLIP_NS ? mean : MEAN_CLIP_NS)) / 8;
     if (!hand->is_hurrying || hand->batch_number % SAMPLE_BATCHES == 0)
-        sample(kind, start > enqueued ? start - enqueued : 0, mean);
+        lw__metrics_sample(engine, kind, queue, start > enqueued ? start - enqueued : 0, mean);
 }
 
 /* A hand that takes each task the instant it is there passes the store's lock to and fro with the

@@ -52,23 +52,21 @@ static int check(const lw_settlement *said, lw_error *err) {
 
 /* What the verdict depends on; it cannot change while the attempt is the present one. */
 static int look(lw_engine *engine, const lw_settlement *said, struct lw__ruling *ruling,
-                uint32_t *flags) {
+                struct lw__task_view *view) {
     struct lw__index *index = engine->index;
-    struct lw__task_view view;
     uint32_t ticket = lw__grace_enter(&index->grace);
     const struct lw__task *task = lw__ids_find(&index->ids, said->id);
     bool is_present = task && lw__task_state(task) == LW_STARTED;
     if (is_present) {
-        lw__task_view(task, &view);
-        is_present = view.token == said->token;
+        lw__task_view(task, view);
+        is_present = view->token == said->token;
     }
     if (is_present) {
-        *ruling = (struct lw__ruling){.kind = lw__kind_of(engine, view.kind),
-                                      .attempts = view.attempts,
-                                      .crashes = view.crashes,
-                                      .since = lw__age_begins_at(view.created_at, view.errors),
+        *ruling = (struct lw__ruling){.kind = lw__kind_of(engine, view->kind),
+                                      .attempts = view->attempts,
+                                      .crashes = view->crashes,
+                                      .since = lw__age_begins_at(view->created_at, view->errors),
                                       .finish_by = lw__task_finish_by(task)};
-        *flags = view.flags;
     }
     lw__grace_leave(&index->grace, ticket);
     return is_present ? LW_OK : LW_ELEASE;
@@ -91,10 +89,13 @@ static void decide_retry(lw_engine *engine, const lw_settlement *said, struct lw
 
 static int decide(const struct round *round, const lw_settlement *said, struct lw__settlement *s) {
     struct lw__ruling ruling;
-    uint32_t flags;
-    if (look(round->engine, said, &ruling, &flags) < 0)
+    struct lw__task_view view;
+    if (look(round->engine, said, &ruling, &view) < 0)
         return LW_ELEASE;
-    bool is_cancelling = flags & LW__TASK_CANCELLING;
+    bool is_cancelling = view.flags & LW__TASK_CANCELLING;
+    uint64_t run_ns = round->now > view.started_at ? round->now - view.started_at : 0;
+    lw__metrics_sample(round->engine, view.kind, view.queue, view.started_at - view.enqueued_at,
+                       run_ns);
     s->text = said->text ? said->text : is_cancelling ? "cancelled" : "";
     switch (said->outcome) {
     case LW_OUTCOME_DONE:

@@ -64,6 +64,21 @@ int lw_get_stats(lw_engine *engine, lw_engine_stats *stats) {
     return LW_OK;
 }
 
+/* ---- samples ------------------------------------------------------------------------------ */
+
+static void record(struct lw__latencies *latencies, uint64_t wait_ns, uint64_t run_ns) {
+    lw__mutex_lock(&latencies->mu);
+    lw__histogram_record(&latencies->wait, wait_ns);
+    lw__histogram_record(&latencies->run, run_ns);
+    lw__mutex_unlock(&latencies->mu);
+}
+
+void lw__metrics_sample(lw_engine *engine, uint16_t kind, uint16_t queue, uint64_t wait_ns,
+                        uint64_t run_ns) {
+    record(&lw__kind_of(engine, kind)->latencies, wait_ns, run_ns);
+    record(&lw__queue_of(engine, queue)->latencies, wait_ns, run_ns);
+}
+
 /* ---- text, in pieces ---------------------------------------------------------------------- */
 
 struct writer {
@@ -203,6 +218,10 @@ static struct label kind_label(const struct lw__kind_figures *kind) {
     return (struct label){"kind", kind->name};
 }
 
+static struct label queue_label(const struct lw__queue_figures *queue) {
+    return (struct label){"queue", queue->name};
+}
+
 static void write_states(struct writer *w, const struct figures *f) {
     static const struct family tasks = {"tasks", "gauge", "Tasks by kind and state.", NULL, 0};
     static const struct {
@@ -272,14 +291,14 @@ static const struct {
     {42, "4398.046511104"},
 };
 
-static void put_bucket(struct writer *w, const struct family *family, struct label kind,
+static void put_bucket(struct writer *w, const struct family *family, struct label whose,
                        const char *bound, uint64_t count) {
-    put_name(w, family, "_bucket", kind, (struct label){"le", bound});
+    put_name(w, family, "_bucket", whose, (struct label){"le", bound});
     put_count(w, count);
     put_text(w, "\n");
 }
 
-static void write_histogram(struct writer *w, const struct family *family, struct label kind,
+static void write_histogram(struct writer *w, const struct family *family, struct label whose,
                             const struct lw__histogram *histogram) {
     struct lw__histogram_snapshot s = {0};
     lw__histogram_merge(&s, histogram);
@@ -288,33 +307,58 @@ static void write_histogram(struct writer *w, const struct family *family, struc
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         while (bucket < lw__histogram_bucket(UINT64_C(1) << bounds[i].bits))
             count += s.counts[bucket++];
-        put_bucket(w, family, kind, bounds[i].seconds, count);
+        put_bucket(w, family, whose, bounds[i].seconds, count);
     }
-    put_bucket(w, family, kind, "+Inf", s.count);
-    put_name(w, family, "_sum", kind, none);
+    put_bucket(w, family, whose, "+Inf", s.count);
+    put_name(w, family, "_sum", whose, none);
     put_seconds(w, s.sum_ns);
     put_text(w, "\n");
-    put_name(w, family, "_count", kind, none);
+    put_name(w, family, "_count", whose, none);
     put_count(w, s.count);
     put_text(w, "\n");
 }
 
+/* A kind or queue that another thread is just adding has nothing to show. */
+static void write_latencies(struct writer *w, const struct family *family, struct label whose,
+                            const struct lw__latencies *latencies) {
+    if (latencies)
+        write_histogram(w, family, whose, (const void *)((const char *)latencies + family->at));
+}
+
+static const struct lw__latencies *latencies_of_kind(const struct figures *f, uint32_t k) {
+    const struct lw__kind_info *info = lw__kind_of(f->engine, (uint16_t)k);
+    return info ? &info->latencies : NULL;
+}
+
+static const struct lw__latencies *latencies_of_queue(const struct figures *f, uint32_t q) {
+    const struct lw__queue_info *info = lw__queue_of(f->engine, (uint16_t)q);
+    return info ? &info->latencies : NULL;
+}
+
+#define WAIT offsetof(struct lw__latencies, wait)
+#define RUN offsetof(struct lw__latencies, run)
+
 static void write_histograms(struct writer *w, const struct figures *f) {
-    static const struct family families[] = {
+    static const struct family of_kind[] = {
         {"queue_wait_seconds", "histogram",
-         "How long a sample of tasks was enqueued before it started.", "seconds",
-         offsetof(struct lw__kind_info, queue_wait)},
-        {"run_seconds", "histogram", "How long a sample of attempts ran.", "seconds",
-         offsetof(struct lw__kind_info, run_time)},
+         "How long a sample of tasks was enqueued before it started.", "seconds", WAIT},
+        {"run_seconds", "histogram", "How long a sample of attempts ran.", "seconds", RUN},
     };
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        begin(w, &families[i]);
-        for (uint32_t k = 0; k < f->store.kind_count && w->rc >= 0; k++) {
-            const struct lw__kind_info *info = lw__kind_of(f->engine, (uint16_t)k);
-            if (info) /* a kind that another thread is just adding has nothing to show */
-                write_histogram(w, &families[i], kind_label(&f->kinds[k]),
-                                (const void *)((const char *)info + families[i].at));
-        }
+    static const struct family of_queue[] = {
+        {"queue_tasks_wait_seconds", "histogram",
+         "How long a sample of a queue's tasks was enqueued before it started.", "seconds", WAIT},
+        {"queue_tasks_run_seconds", "histogram", "How long a sample of a queue's attempts ran.",
+         "seconds", RUN},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        begin(w, &of_kind[i]);
+        for (uint32_t k = 0; k < f->store.kind_count && w->rc >= 0; k++)
+            write_latencies(w, &of_kind[i], kind_label(&f->kinds[k]), latencies_of_kind(f, k));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        begin(w, &of_queue[i]);
+        for (uint32_t q = 0; q < f->store.queue_count && w->rc >= 0; q++)
+            write_latencies(w, &of_queue[i], queue_label(&f->queues[q]), latencies_of_queue(f, q));
     }
 }
 
@@ -330,6 +374,12 @@ static void write_queues(struct writer *w, const struct figures *f) {
         FIGURE("queue_limit_bytes", "gauge", byte_limit, "bytes", "How many there may be."),
         FIGURE("queue_tasks_submitted", "counter", submitted, NULL,
                "Tasks that a queue has accepted."),
+        FIGURE("queue_tasks_finished", "counter", finished, NULL,
+               "Tasks of a queue that were done."),
+        FIGURE("queue_tasks_failed", "counter", failed, NULL,
+               "Tasks of a queue that were given up."),
+        FIGURE("queue_tasks_aborted", "counter", aborted, NULL,
+               "Tasks of a queue that were cancelled, expired or dropped."),
 #undef FIGURE
     };
     static const struct family paused = {"queue_paused", "gauge", "Whether a queue is paused.",
@@ -337,13 +387,12 @@ static void write_queues(struct writer *w, const struct figures *f) {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         begin(w, &families[i]);
         for (uint32_t q = 0; q < f->store.queue_count; q++)
-            put_sample(w, &families[i], (struct label){"queue", f->queues[q].name}, none,
+            put_sample(w, &families[i], queue_label(&f->queues[q]), none,
                        figure_at(&f->queues[q], families[i].at));
     }
     begin(w, &paused);
     for (uint32_t q = 0; q < f->store.queue_count; q++)
-        put_sample(w, &paused, (struct label){"queue", f->queues[q].name}, none,
-                   f->queues[q].is_paused);
+        put_sample(w, &paused, queue_label(&f->queues[q]), none, f->queues[q].is_paused);
 }
 
 /* There may be as many as kinds times queues: these are not copied all at once. */

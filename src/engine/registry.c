@@ -64,6 +64,12 @@ static void tell_store(lw_engine *engine, const struct lw__kind_info *info, bool
     engine->store->ops->set_kind(engine->store, info->number, &options);
 }
 
+static void free_kind(const lw_allocator *allocator, struct lw__kind_info *info) {
+    lw__mutex_free(&info->mu);
+    lw__mutex_free(&info->latencies.mu);
+    lw__free(allocator, info, sizeof *info);
+}
+
 static int make_kind(lw_engine *engine, const char *name, uint32_t hash,
                      struct lw__kind_info **out) {
     struct lw__kind_info *info = lw__alloc_zero(&engine->set.allocator, sizeof *info);
@@ -73,12 +79,12 @@ static int make_kind(lw_engine *engine, const char *name, uint32_t hash,
     info->hash = hash;
     lw__kind_settle_options(&info->set, NULL, NULL);
     lw__mutex_init(&info->mu);
+    lw__mutex_init(&info->latencies.mu);
     int rc = engine->store->ops->kind(engine->store, name, &info->number);
     if (rc == LW_OK && !add(engine, &engine->kinds, info->name, hash, info))
         rc = LW_ENOMEM;
     if (rc < 0) {
-        lw__mutex_free(&info->mu);
-        lw__free(&engine->set.allocator, info, sizeof *info);
+        free_kind(&engine->set.allocator, info);
         return rc;
     }
     atomic_store_explicit(&engine->kind_infos[info->number], info, memory_order_release);
@@ -125,6 +131,11 @@ bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_cal
 
 /* ---- queues ------------------------------------------------------------------------------- */
 
+static void free_queue(const lw_allocator *allocator, struct lw__queue_info *info) {
+    lw__mutex_free(&info->latencies.mu);
+    lw__free(allocator, info, sizeof *info);
+}
+
 static int make_queue(lw_engine *engine, const char *name, uint32_t hash,
                       struct lw__queue_info **out) {
     struct lw__queue_info *info = lw__alloc_zero(&engine->set.allocator, sizeof *info);
@@ -133,11 +144,12 @@ static int make_queue(lw_engine *engine, const char *name, uint32_t hash,
     memcpy(info->name, name, strlen(name) + 1);
     info->hash = hash;
     lw__queue_settle_options(&info->set, &engine->set, NULL, NULL);
+    lw__mutex_init(&info->latencies.mu);
     int rc = engine->store->ops->queue(engine->store, name, &info->number);
     if (rc == LW_OK && !add(engine, &engine->queues, info->name, hash, info))
         rc = LW_ENOMEM;
     if (rc < 0) {
-        lw__free(&engine->set.allocator, info, sizeof *info);
+        free_queue(&engine->set.allocator, info);
         return rc;
     }
     atomic_store_explicit(&engine->queue_infos[info->number], info, memory_order_release);
@@ -276,14 +288,12 @@ void lw__registry_free(lw_engine *engine) {
         struct lw__registry_entry *next;
         for (struct lw__registry_entry *e = atomic_load(&engine->kinds.buckets[i]); e; e = next) {
             next = e->next;
-            struct lw__kind_info *info = e->info;
-            lw__mutex_free(&info->mu);
-            lw__free(allocator, info, sizeof *info);
+            free_kind(allocator, e->info);
             lw__free(allocator, e, sizeof *e);
         }
         for (struct lw__registry_entry *e = atomic_load(&engine->queues.buckets[i]); e; e = next) {
             next = e->next;
-            lw__free(allocator, e->info, sizeof(struct lw__queue_info));
+            free_queue(allocator, e->info);
             lw__free(allocator, e, sizeof *e);
         }
     }

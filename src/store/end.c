@@ -6,10 +6,11 @@
 
 static void count_end(struct lw__index *index, const struct lw__task *task) {
     struct lw__kind *kind = lw__index_kind_of(index, task);
+    struct lw__queue *queue = lw__index_queue_of(index, task);
     switch (lw__task_state(task)) {
-    case LW_FINISHED: kind->finished++; break;
-    case LW_FAILED: kind->failed++; break;
-    default: kind->aborted++; break;
+    case LW_FINISHED: kind->finished++, queue->finished++; break;
+    case LW_FAILED: kind->failed++, queue->failed++; break;
+    default: kind->aborted++, queue->aborted++; break;
     }
 }
 

@@ -48,6 +48,9 @@ static void copy_queue_locked(const struct lw__queue *queue, struct lw__queue_fi
         .limit = queue->limit,
         .byte_limit = queue->byte_limit,
         .submitted = queue->submitted,
+        .finished = queue->finished,
+        .failed = queue->failed,
+        .aborted = queue->aborted,
     };
 }
 

@@ -76,8 +76,9 @@ struct lw__queue {
     bool is_paused;
     struct lw__order_queue order;
     uint64_t limit, byte_limit;
-    uint64_t unfinished, bytes, submitted;
-    struct lw__lane **lanes; /* by kind; NULL: none yet */
+    uint64_t unfinished, bytes;                    /* tasks now */
+    uint64_t submitted, finished, failed, aborted; /* ever */
+    struct lw__lane **lanes;                       /* by kind; NULL: none yet */
     uint32_t lane_capacity;
 };
 

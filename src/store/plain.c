@@ -74,6 +74,7 @@ void lw__index_account_locked(struct lw__index *index, uint64_t now, struct lw__
     }
     kind->finished += plain;
     kind->unfinished -= plain;
+    queue->finished += plain;
     queue->unfinished -= plain;
     index->unfinished -= plain;
     lw__index_disclaim_locked(index, kind, count);

@@ -294,7 +294,7 @@ struct lw__queue_figures {
     bool is_paused;
     uint64_t unfinished, bytes, enqueued;
     uint64_t limit, byte_limit;
-    uint64_t submitted;
+    uint64_t submitted, finished, failed, aborted; /* ever */
 };
 
 /* ---- the port ----------------------------------------------------------------------------- */

@@ -2,6 +2,8 @@
  * OpenMetrics to the letter. */
 #include "engines.h"
 
+#include <legwork/lease.h>
+
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -435,6 +437,54 @@ TEST(waits_and_runs_are_counted_in_the_right_buckets) {
     EXPECT(page, "legwork_run_seconds_bucket{kind=\"slow\",le=\"0.268435456\"}", 2);
     EXPECT(page, "legwork_run_seconds_sum{kind=\"slow\"}", 0.2);
     EXPECT(page, "legwork_run_seconds_count{kind=\"idle\"}", 0);
+    EXPECT(page, "legwork_queue_tasks_wait_seconds_sum{queue=\"default\"}", 1.5);
+    EXPECT(page, "legwork_queue_tasks_wait_seconds_bucket{queue=\"default\",le=\"+Inf\"}", 2);
+    EXPECT(page, "legwork_queue_tasks_run_seconds_sum{queue=\"default\"}", 0.2);
+    free_page(page);
+    close_driven();
+}
+
+static lw_outcome give_up(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    return lw_fail(ctx, "no");
+}
+
+TEST(what_became_of_tasks_is_counted_by_queue) {
+    open_driven();
+    handle(engine, "good", do_done, NULL);
+    handle(engine, "bad", give_up, NULL);
+    start(engine);
+    SUBMIT(engine, .kind = "good", .queue = "a");
+    SUBMIT(engine, .kind = "good", .queue = "b", .key = "k");
+    SUBMIT(engine, .kind = "bad", .queue = "b");
+    assert_status(lw_cancel(engine, SUBMIT(engine, .kind = "good", .queue = "b")), LW_OK);
+    assert_int_equal(lw_test_run(engine), 3);
+    struct page *page = read_page();
+    EXPECT(page, "legwork_queue_tasks_finished_total{queue=\"a\"}", 1);
+    EXPECT(page, "legwork_queue_tasks_finished_total{queue=\"b\"}", 1);
+    EXPECT(page, "legwork_queue_tasks_failed_total{queue=\"b\"}", 1);
+    EXPECT(page, "legwork_queue_tasks_failed_total{queue=\"a\"}", 0);
+    EXPECT(page, "legwork_queue_tasks_aborted_total{queue=\"b\"}", 1);
+    EXPECT(page, "legwork_queue_tasks_run_seconds_count{queue=\"b\"}", 2);
+    free_page(page);
+    close_driven();
+}
+
+TEST(attempts_of_others_are_in_the_histograms_too) {
+    lw_snapshot task = LW_SNAPSHOT_INIT;
+    open_driven();
+    start(engine);
+    SUBMIT(engine, .kind = "far");
+    advance(test_clock, 1500);
+    assert_int_equal(lw_lease_claim(engine, LW_CLAIM_OPTIONS(.holder = "w"), &task, NULL), 1);
+    advance(test_clock, 250);
+    lw_settlement done = {.id = task.id, .token = task.token, .outcome = LW_OUTCOME_DONE};
+    assert_status(lw_lease_settle(engine, &done, 1, 0, NULL), LW_OK);
+    lw_snapshot_clear(&task);
+    struct page *page = read_page();
+    EXPECT(page, "legwork_queue_wait_seconds_sum{kind=\"far\"}", 1.5);
+    EXPECT(page, "legwork_run_seconds_sum{kind=\"far\"}", 0.25);
+    EXPECT(page, "legwork_queue_tasks_run_seconds_count{queue=\"default\"}", 1);
     free_page(page);
     close_driven();
 }
