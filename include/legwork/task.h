@@ -11,7 +11,9 @@
  *                                  |    ^                                |
  *                           claim  |    | stop, snooze 0                 |
  *                                  v    |                                |
- *                                 started ----> finished | failed -------+ (flow)
+ *                                 started ----> finished | failed -------+
+ *
+ *     failed or aborted --> enqueued: retried by hand
  *
  *     created    accepted, not runnable yet: it waits for another task, or a fence holds it
  *     scheduled  waits for a time: a delay, or the back-off before the next attempt
