@@ -117,7 +117,9 @@ typedef enum lw_outcome {
     LW_OUTCOME_ABORT = 5
 } lw_outcome;
 
-/* The task is finished; with a result that snapshots show (copied). Since: 0.2 */
+/* The task is finished; with a result that snapshots show (copied). A result that is too large, or
+ * successors that find no room, make it a retry instead (of a task with a `run`: a failure).
+ * Since: 0.2 */
 LW_API lw_outcome lw_done(lw_ctx *ctx);
 LW_API lw_outcome lw_done_with(lw_ctx *ctx, lw_bytes result);
 
@@ -175,7 +177,8 @@ struct lw_task {
 
     /* In memory only, instead of a handler by kind. After LW_OK exactly one of these gets `arg`:
      * the attempt that returns done, fail or abort; or on_drop, when the task ends in any other
-     * way. */
+     * way. If that attempt is done but its successors or its result cannot be accepted, the task
+     * fails at once: what has returned so is never called again. */
     lw_handler run;
     void *arg;
     void (*on_drop)(void *arg);

@@ -2,7 +2,6 @@
 #include "engine/engine_internal.h"
 
 #include <pthread.h>
-#include <string.h>
 
 /* ---- what the attempt was ----------------------------------------------------------------- */
 
@@ -158,15 +157,28 @@ static void decide_crash(struct lw__hand *hand, struct lw__task *task, struct lw
         decide_retry(hand, task, s, now);
 }
 
+/* It returned done, and that cannot be honoured: the attempt has failed. A function that a task
+ * brought along has had its argument then, and may have freed it: it is not called again. */
+static void decide_refused(struct lw__hand *hand, struct lw__settlement *s, const char *text,
+                           uint64_t now) {
+    s->fault = LW_FAULT_ERROR;
+    s->text = text;
+    if (hand->shown.run) {
+        s->verdict = LW__VERDICT_FAIL;
+        s->is_spent = true;
+    } else {
+        decide_retry(hand, s->task, s, now);
+    }
+}
+
 /* The store could not take the outcome: its successors did not fit, or there was no memory. The
  * attempt has failed then, and none of it was applied. */
 static void settle_refused(struct lw__hand *hand, const struct lw__settlement *s, uint64_t now) {
     const char *text = s->status == LW_EFULL    ? "there was no room for its successors"
                        : s->status == LW_ENOMEM ? "there was no memory for its outcome"
                                                 : "its successors were refused";
-    struct lw__settlement again = {
-        .task = s->task, .token = s->token, .fault = LW_FAULT_ERROR, .text = text};
-    decide_retry(hand, s->task, &again, now);
+    struct lw__settlement again = {.task = s->task, .token = s->token};
+    decide_refused(hand, &again, text, now);
     lw__layer_settle(hand, &again, LW_OUTCOME_RETRY, now);
     if (again.status == LW_ENOMEM) /* not even for what a layer has to say about it */
         hand->engine->store->ops->settle(hand->engine->store, now, &again, 1);
@@ -205,14 +217,14 @@ void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t t
     uint64_t now = lw__engine_now(engine);
     struct lw__settlement s = {
         .task = task, .token = token, .has_written_outside = hand->ctx.has_written_outside};
-    if (hand->say.refusal) {
-        memcpy(hand->say.text, hand->say.refusal, strlen(hand->say.refusal) + 1);
-        outcome = LW_OUTCOME_RETRY;
-    }
-    if (fault == LW_FAULT_CRASH || outcome == 0)
+    if (fault == LW_FAULT_CRASH || outcome == 0) {
         decide_crash(hand, task, &s, now);
-    else
+    } else if (outcome == LW_OUTCOME_DONE && hand->say.refusal) {
+        decide_refused(hand, &s, hand->say.refusal, now);
+        outcome = LW_OUTCOME_RETRY;
+    } else {
         decide(hand, task, outcome, &s, now);
+    }
     uint64_t id = task->id; /* once it is settled it may leave */
     lw__layer_settle(hand, &s, outcome, now);
     if (s.status == LW_EXISTS) { /* it was done in a transaction of its own */

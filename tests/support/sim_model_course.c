@@ -79,12 +79,14 @@ static void finish(struct sim_model *m, struct sim_task *t, const struct sim_wor
                    uint64_t *due_min, uint64_t *due_max) {
     struct sim_put then[SIM_THEN];
     memcpy(then, w->then, sizeof then);
-    if (w->then_count > 0 && sim_put(m, then, w->then_count) < 0) {
+    bool is_refused = w->then_count > 0 && sim_put(m, then, w->then_count) < 0;
+    if (is_refused && !t->spec.is_call) {
         retry(m, t, NULL, LW_FAULT_ERROR, due_min, due_max);
         return;
     }
+    t->errors += is_refused;
     t->is_spent = true;
-    sim__end_by(m, t, LW_FINISHED);
+    sim__end_by(m, t, is_refused ? LW_FAILED : LW_FINISHED);
 }
 
 static void snooze(struct sim_model *m, struct sim_task *t, uint64_t wait) {

@@ -270,7 +270,8 @@ void world_adopt_jitter(struct world *w, struct sim_task *t, uint64_t due_min, u
 void world_note_argument(struct world *w, struct sim_task *t, const struct sim_words *words) {
     for (int i = 0; i < w->argument_count; i++)
         if (t->spec.is_call && w->arguments[i].id == t->id
-            && (t->state == LW_FINISHED || (keeps_argument(words) && !words->is_crash)))
+            && (t->state == LW_FINISHED
+                || (!words->is_crash && (t->is_spent || keeps_argument(words)))))
             w->arguments[i].received++;
 }
 

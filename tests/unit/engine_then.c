@@ -2,6 +2,7 @@
 #include "engines.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct tally runs = TALLY, drops = TALLY;
@@ -119,6 +120,52 @@ TEST(the_argument_of_a_successor_that_was_not_submitted_is_handed_back) {
     assert_int_equal(tally_read(&drops), 2);
     assert_int_equal(tally_read(&runs), 2);
     close_engine(engine);
+}
+
+/* Frees its argument, as whoever is done with it may. */
+static lw_outcome do_take_then_many(lw_ctx *ctx, const lw_task *task) {
+    free(task->arg);
+    tally_add(&runs, 1);
+    for (int i = 0; i < 2; i++)
+        assert_status(lw_then(ctx, LW_TASK(.run = do_count, .on_drop = count_drop), NULL), LW_OK);
+    return lw_done(ctx);
+}
+
+static lw_outcome do_take_and_say_too_much(lw_ctx *ctx, const lw_task *task) {
+    free(task->arg);
+    tally_add(&runs, 1);
+    return lw_done_with(ctx, (lw_bytes){"x", LW_PAYLOAD_MAX + 1});
+}
+
+static void free_drop(void *arg) {
+    free(arg);
+    tally_add(&drops, 1);
+}
+
+TEST(a_function_that_was_done_never_gets_its_argument_again) {
+    const struct {
+        lw_handler run;
+        const char *error;
+        int successor_drops;
+    } cases[] = {{do_take_then_many, "room", 2}, {do_take_and_say_too_much, "LW_PAYLOAD_MAX", 0}};
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    for (int i = 0; i < 2; i++) {
+        lw_clock *clock = open_clock();
+        lw_engine *engine =
+            OPEN_ENGINE(.workers = LW_ZERO, .clock = clock, .task_limit = 1, .reserve = LW_ZERO);
+        start(engine);
+        long ran = tally_read(&runs), dropped = tally_read(&drops);
+        lw_id id = SUBMIT(engine, .run = cases[i].run, .arg = malloc(8), .on_drop = free_drop);
+        assert_int_equal(lw_test_advance(engine, 3600000), 1);
+        assert_status(lw_get(engine, id, &s), LW_OK);
+        assert_int_equal(s.state, LW_FAILED);
+        assert_non_null(strstr(s.last_error, cases[i].error));
+        close_engine(engine);
+        lw_test_clock_close(clock);
+        assert_int_equal(tally_read(&runs) - ran, 1);
+        assert_int_equal(tally_read(&drops) - dropped, cases[i].successor_drops);
+    }
+    lw_snapshot_clear(&s);
 }
 
 /* ---- keys ---------------------------------------------------------------------------------- */
