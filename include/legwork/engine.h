@@ -144,7 +144,8 @@ LW_API int lw_open(lw_engine **engine, const char *url, const lw_engine_options 
 typedef struct lw_handler_options {
     size_t struct_size;
     int concurrency;    /* attempts of this kind at once. Default: as many as workers */
-    int64_t timeout_ms; /* soft deadline of an attempt: its context is done. Default: none */
+    int64_t timeout_ms; /* soft deadline of an attempt, counted from its begin: its context is done.
+                           Default: none */
     int64_t stuck_ms;   /* hard deadline, counted from the soft one: declared stuck, and its worker
                            replaced. LW_ZERO: at once, -1: never. Default: 5,000 */
     lw_retry_policy retry;

@@ -268,7 +268,8 @@ typedef struct lw_attempt_error {
  * memory, which is reused by the next call that fills it and freed by lw_snapshot_clear; it may
  * outlive the engine, but not the engine's allocator. Times are wall time in ms since 1970; 0: has
  * not happened. They are counted back from the wall clock as it is set when the copy is made: if it
- * is corrected, the times of earlier tasks are so, too. */
+ * is corrected, the times of earlier tasks are so, too. Very short tasks are run many at a time,
+ * with one look at the clock: when one of these began and ended is known to within a few ms. */
 struct lw_snapshot {
     lw_id id;
     lw_state state;

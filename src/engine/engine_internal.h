@@ -141,7 +141,7 @@ struct lw__hand {
     /* the hand's own thread */
     uint64_t number;
     struct lw__kind_info *kind;
-    uint64_t started;
+    uint64_t started; /* the time that it has read last, for the present attempt or its batch */
     lw_task shown;
     char *checkpoint; /* that it shows: a copy, because the handler may save another. NULL: none */
     struct lw__say say;
@@ -155,6 +155,7 @@ struct lw__hand {
     bool has_settled;          /* tasks one by one, since the last turn */
     bool is_half_free;         /* the store had room for as many tasks again, then */
     _Atomic bool is_attentive; /* cleared by the scheduler, too */
+    _Atomic bool is_time_old;  /* set by the scheduler: `started` was read a tick ago, or more */
     uint32_t batch_number;
 
     /* guarded by alarms_mu */

@@ -129,7 +129,26 @@ static void heed_stop(struct lw__hand *hand) {
         lw__ctx_end(&hand->ctx, hand->number, LW_REASON_DROPPED);
 }
 
+/* The time of a batch is read once, before it; but a deadline counts from the attempt's own
+ * begin. */
+static void note_begin(struct lw__hand *hand, const struct lw__task *task) {
+    const struct lw__kind_info *kind = lw__kind_of(hand->engine, task->kind);
+    if (kind->set.timeout_ns != LW__NEVER || lw__task_finish_by(task) != LW__NEVER)
+        hand->started = lw__engine_now(hand->engine);
+}
+
+/* In a batch that of the last look at the clock, as long as the scheduler has not found it old. */
+static uint64_t note_end(struct lw__hand *hand) {
+    bool is_old = atomic_load_explicit(&hand->is_time_old, memory_order_relaxed);
+    if (__builtin_expect(is_old || !hand->is_hurrying, 0)) {
+        atomic_store_explicit(&hand->is_time_old, false, memory_order_relaxed);
+        hand->started = lw__engine_now(hand->engine);
+    }
+    return hand->started;
+}
+
 bool lw__hand_begin(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
+    note_begin(hand, task);
     show(hand, task, token);
     LW__POINT("hand: shown, not begun");
     bool has_begun = lw__index_begin(hand->engine->store, task, token, hand->started);
@@ -143,7 +162,7 @@ bool lw__hand_begin(struct lw__hand *hand, struct lw__task *task, uint64_t token
 bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token,
                   lw_outcome outcome) {
     lw_engine *engine = hand->engine;
-    uint64_t now = hand->is_hurrying ? hand->started : lw__engine_now(engine);
+    uint64_t now = note_end(hand);
     bool is_finished = outcome == LW_OUTCOME_DONE && !hand->say.has_result && !hand->say.refusal
                        && hand->say.successor_count == 0
                        && lw__index_finish(engine->store, task, now);

@@ -97,6 +97,8 @@ void lw__hand_relieve_all(lw_engine *engine, bool is_tick) {
             has_news |= relieve(hand, cursor);
             has_news |= revoke(hand);
         }
+        if (is_tick && cursor >> 32 == hand->seen_cursor >> 32) /* the same batch as a tick ago */
+            atomic_store_explicit(&hand->is_time_old, true, memory_order_relaxed);
         if (is_tick)
             hand->seen_cursor = cursor;
     }
