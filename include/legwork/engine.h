@@ -27,7 +27,11 @@
  * lw_handle and lw_queue (before lw_start) and lw_close (nothing else beside it). Callbacks run on
  * a thread of the engine with no lock held; submits from them never wait for room.
  *
- * Fork: in a forked child every call on an inherited engine gives LW_EFORKED and does nothing.
+ * Fork: in a forked child every call on an inherited engine gives LW_EFORKED and does nothing. A
+ * child that is forked inside a handler or callback must exec or _exit; if it returns from it,
+ * nothing more of the engine runs there: its thread ends, or, where that is the program's own
+ * (LW_CALLER_RUNS, an engine without workers), the call returns: lw_submit what it would, for the
+ * handler has run, all others LW_EFORKED.
  */
 #ifndef LEGWORK_ENGINE_H
 #define LEGWORK_ENGINE_H

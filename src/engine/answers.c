@@ -53,8 +53,10 @@ void lw__answer_drop(struct lw__answer *answer) {
     lw__stop_announce(engine);
 }
 
-static void drop(void *answer) {
-    lw__answer_drop(answer);
+static void drop(void *arg) {
+    struct lw__answer *answer = arg;
+    if (!lw__engine_is_forked(answer->engine))
+        lw__answer_drop(answer);
 }
 
 /* A callback that ends its thread has been called, too. */
@@ -69,7 +71,7 @@ static void tell_one(struct lw__answer *answer) {
 uint32_t lw__answers_tell(lw_engine *engine) {
     struct lw__answer *answer;
     uint32_t count = 0;
-    for (; (answer = take(&engine->answers)) != NULL; count++)
+    for (; !lw__engine_is_forked(engine) && (answer = take(&engine->answers)) != NULL; count++)
         tell_one(answer);
     return count;
 }
@@ -81,6 +83,8 @@ static bool start_thread_locked(lw_engine *engine);
 /* A callback has ended the thread: another one goes on. */
 static void on_thread_ending(void *hand) {
     lw_engine *engine = ((struct lw__hand *)hand)->engine;
+    if (lw__engine_is_forked(engine))
+        return;
     lw__hand_leave(hand);
     lw__hand_free(hand);
     lw__mutex_lock(&engine->answers.mu);
@@ -97,9 +101,9 @@ static void tell_until_end(lw_engine *engine) {
     for (;;) {
         uint32_t call = atomic_load(&answers->call);
         bool must_end = atomic_load(&answers->must_end) != 0;
-        if (lw__answers_tell(engine) > 0)
+        if (lw__answers_tell(engine) > 0 && !lw__engine_is_forked(engine))
             continue;
-        if (must_end)
+        if (must_end || lw__engine_is_forked(engine))
             return;
         LW__POINT("answers: none left, not asleep");
         if (ask_to_be_called(answers))
@@ -115,6 +119,8 @@ static void *answers_main(void *arg) {
     pthread_cleanup_push(on_thread_ending, &self);
     tell_until_end(engine);
     pthread_cleanup_pop(0);
+    if (lw__engine_is_forked(engine))
+        return NULL;
     lw__hand_leave(&self);
     lw__hand_free(&self);
     lw__engine_release(engine);

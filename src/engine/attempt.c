@@ -24,7 +24,7 @@ static void forget_successor(struct lw__hand *hand, struct lw__put put) {
 static void forget_words(struct lw__hand *hand) {
     struct lw__say *words = &hand->say;
     const lw_allocator *allocator = &hand->engine->set.allocator;
-    while (words->successor_count > 0)
+    while (words->successor_count > 0 && !lw__engine_is_forked(hand->engine))
         forget_successor(hand, words->successors[--words->successor_count]);
     if (words->successors)
         lw__free(allocator, words->successors,
@@ -164,6 +164,8 @@ lw_outcome lw__attempt_run(struct lw__hand *hand, struct lw__task *task) {
     if (!is_ordered_to_fail(hand, &outcome))
         outcome =
             run ? run(&hand->ctx, &hand->shown) : lw_fail(&hand->ctx, "its kind has no handler");
+    if (lw__engine_is_forked(hand->engine))
+        return outcome;
     lw__attempt_close(hand);
     return outcome || hand->is_crash_ordered ? outcome : NO_OUTCOME;
 }
@@ -343,6 +345,8 @@ int lw_then(lw_ctx *ctx, const lw_task *task, lw_error *err) {
     struct lw__hand *hand = lw__attempt_of(ctx);
     if (!hand || !atomic_load(&hand->task))
         return lw__error_set(err, LW_EINVAL, 0, "lw_then: not the context of a handler");
+    if (lw__engine_is_forked(hand->engine))
+        return lw__error_set(err, LW_EFORKED, 0, "%s", lw_status_text(LW_EFORKED));
     if (hand->say.successor_count == LW_THEN_MAX)
         return lw__error_set(err, LW_EFULL, 0, "an attempt has at most %d successors", LW_THEN_MAX);
     struct lw__put *put = lw__attempt_new_successor(hand);

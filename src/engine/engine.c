@@ -275,6 +275,8 @@ int lw_close(lw_engine *engine) {
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
     int rc = lw_stop(engine, LW_DROP, lw__engine_stop_level(engine) == LW__RUNNING ? -1 : 0);
+    if (rc == LW_EFORKED)
+        return rc;
     bool is_told = rc == LW_OK || lw__answers_are_told(engine);
     lw__answers_stop(engine, is_told);
     lw__scheduler_stop(engine);

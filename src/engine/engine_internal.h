@@ -272,6 +272,13 @@ static inline bool lw__engine_is_alive(const lw_engine *engine) {
     return atomic_load_explicit(engine->is_alive, memory_order_relaxed) != 0;
 }
 
+/* After every callback of the program: it may have returned in a child that was forked inside it.
+ * All that is left there is to go back to whoever called, without a touch: locks may be held by
+ * threads that are not there, and files are the parent's. */
+static inline bool lw__engine_is_forked(const lw_engine *engine) {
+    return __builtin_expect(!lw__engine_is_alive(engine), 0);
+}
+
 static inline enum lw__stop_level lw__engine_stop_level(const lw_engine *engine) {
     return (enum lw__stop_level)atomic_load_explicit(&engine->stop_level, memory_order_seq_cst);
 }
@@ -416,8 +423,11 @@ void lw__hand_drop_token(void *engine);
 /* Takes the hand into the list of those that run something, and makes it the thread's innermost. */
 void lw__hand_enter(struct lw__hand *hand);
 void lw__hand_leave(struct lw__hand *hand);
+void lw__hand_desert(
+    struct lw__hand *hand); /* in a forked child: leaves all but the thread alone */
 
-/* Tells what has to be told on the calling thread, which counts as inside meanwhile. */
+/* Tells what has to be told on the calling thread, which counts as inside meanwhile; after it, look
+ * whether this is a forked child. */
 void lw__hand_tell_here(lw_engine *engine);
 
 /* The innermost hand of the calling thread; through `outer` those around it. NULL: none. */
@@ -444,7 +454,7 @@ void lw__hand_run_guest(lw_engine *engine, struct lw__task *task, uint64_t token
 void lw__hand_account_locked(struct lw__hand *hand, uint32_t upto, uint64_t now);
 
 /* Claims and runs as many as the gear allows, and tells what has ended. Returns how many were run,
- * *told how many were told; both 0: nothing to do. */
+ * *told how many were told; both 0: nothing to do, or this is a forked child. */
 uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told);
 
 /* ---- oversight.c -------------------------------------------------------------------------- */
@@ -568,7 +578,7 @@ void lw__scheduler_stop(lw_engine *engine);
 void lw__scheduler_hasten(void *engine, uint64_t due);
 void lw__scheduler_call(lw_engine *engine); /* now */
 
-/* One look at everything that is due, and when to look again. */
+/* One look at everything that is due, and when to look again: LW__NEVER in a forked child. */
 uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now);
 
 /* Deadlines of an attempt; the hand's thread. */

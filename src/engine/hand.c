@@ -70,6 +70,10 @@ void lw__hand_leave(struct lw__hand *hand) {
     lw__mutex_unlock(&engine->hands_mu);
 }
 
+void lw__hand_desert(struct lw__hand *hand) {
+    innermost = hand->outer;
+}
+
 struct lw__hand *lw__hand_innermost(void) {
     return innermost;
 }
@@ -79,8 +83,12 @@ void lw__hand_tell_here(lw_engine *engine) {
     lw__hand_init(&hand, engine);
     lw__hand_enter(&hand);
     lw__tell(engine);
-    if (engine->set.workers == 0)
+    if (engine->set.workers == 0 && !lw__engine_is_forked(engine))
         lw__answers_tell(engine);
+    if (lw__engine_is_forked(engine)) {
+        lw__hand_desert(&hand);
+        return;
+    }
     lw__hand_leave(&hand);
     lw__hand_free(&hand);
 }
@@ -166,8 +174,11 @@ bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token,
     bool is_finished = outcome == LW_OUTCOME_DONE && !hand->say.has_result && !hand->say.refusal
                        && hand->say.successor_count == 0
                        && lw__index_finish(engine->store, task, now);
-    if (!is_finished)
+    if (!is_finished) {
         lw__verdict_settle(hand, task, token, outcome, (lw_fault)0);
+        if (lw__engine_is_forked(engine))
+            return false;
+    }
     LW__POINT("hand: settled, not hidden");
     hide(hand);
     lw__attempt_forget(hand);
@@ -180,6 +191,8 @@ void lw__hand_crash(struct lw__hand *hand) {
     struct lw__task *task = atomic_load(&hand->task);
     lw__alarm_cancel(hand);
     lw__verdict_settle(hand, task, atomic_load(&hand->token), (lw_outcome)0, LW_FAULT_CRASH);
+    if (lw__engine_is_forked(hand->engine))
+        return;
     hide(hand);
     lw__attempt_forget(hand);
 }
@@ -191,6 +204,8 @@ static bool run_task(struct lw__hand *hand, struct lw__task *task, uint64_t toke
         return true;
     lw_outcome outcome = lw__attempt_run(hand, task);
     LW__POINT("hand: ran, not settled");
+    if (lw__engine_is_forked(hand->engine))
+        return false;
     return lw__hand_end(hand, task, token, outcome);
 }
 
@@ -259,7 +274,10 @@ static void run_batch(struct lw__hand *hand, uint32_t count) {
             break;
         struct lw__task *task = atomic_load_explicit(&hand->batch[i], memory_order_relaxed);
         prefetch(hand, i + PREFETCH, count);
-        if (!run_task(hand, task, hand->batch_token + i)) {
+        bool is_accountable = run_task(hand, task, hand->batch_token + i);
+        if (lw__engine_is_forked(hand->engine))
+            return;
+        if (!is_accountable) {
             atomic_store_explicit(&hand->batch[i], NULL, memory_order_release);
             hand->has_settled = true;
         }
@@ -348,6 +366,8 @@ static void run_claimed(struct lw__hand *hand, struct lw__task **tasks, uint32_t
         let_others_look(hand);
     reinforce(hand);
     run_batch(hand, count);
+    if (lw__engine_is_forked(engine))
+        return;
     uint64_t mean = (lw__engine_now(engine) - start) / count;
     hand->mean_ns = (7 * hand->mean_ns + (uint32_t)(mean < MEAN_CLIP_NS ? mean : MEAN_CLIP_NS)) / 8;
     if (!hand->is_hurrying || hand->batch_number % SAMPLE_BATCHES == 0)
@@ -369,11 +389,17 @@ static void take_breath(struct lw__hand *hand, uint32_t count) {
 uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told) {
     struct lw__task *tasks[LW__HAND_BATCH];
     uint32_t count = claim(hand, tasks);
+    *told = 0;
     if (count > 0)
         run_claimed(hand, tasks, count);
+    if (lw__engine_is_forked(hand->engine))
+        return 0;
     if (hand->must_tell && count == 0)
         let_others_look(hand); /* callbacks may be slow */
-    *told = hand->must_tell ? lw__tell(hand->engine) : 0;
+    if (hand->must_tell)
+        *told = lw__tell(hand->engine);
+    if (lw__engine_is_forked(hand->engine))
+        return 0;
     if (*told > 0 || hand->has_settled)
         after_settling(hand);
     hand->has_settled = false;
@@ -451,7 +477,7 @@ static void work(struct lw__hand *hand) {
         uint32_t told, ran;
         lw__hand_attend(hand);
         ran = lw__hand_turn(hand, &told);
-        if (is_surplus(hand, ran))
+        if (lw__engine_is_forked(hand->engine) || is_surplus(hand, ran))
             return;
         if (ran + told > 0 || await_news(hand))
             continue;
@@ -485,6 +511,8 @@ static void abandon(struct lw__hand *hand) {
     uint32_t count = 0, current;
     if (task)
         lw__hand_crash(hand);
+    if (lw__engine_is_forked(engine))
+        return;
     lw__mutex_lock(&hand->mu);
     uint64_t cursor = atomic_exchange(&hand->cursor, pack(++hand->batch_number, 0, 0));
     current = next_of(cursor);
@@ -506,7 +534,9 @@ struct ending {
 };
 
 static void on_thread_ended(void *arg) {
-    end_token(arg);
+    const struct lw__hand *hand = arg;
+    if (!lw__engine_is_forked(hand->engine))
+        end_token(arg);
 }
 
 /* The handler has ended its thread: its attempt has crashed, the rest of its batch goes back. */
@@ -517,9 +547,11 @@ static void on_thread_ending(void *arg) {
     ending->has_begun = true;
     struct lw__hand *hand = ending->hand;
     lw_engine *engine = hand->engine;
-    if (!lw__engine_is_alive(engine))
+    if (lw__engine_is_forked(engine))
         return;
     abandon(hand);
+    if (lw__engine_is_forked(engine))
+        return;
     atomic_store(&engine->has_news, 1);
     pthread_cleanup_push(on_thread_ended, hand);
     lw__verdict_tell(hand);
@@ -539,7 +571,10 @@ void lw__hand_run_token(lw_ctx *pool_ctx, void *arg) {
     pthread_cleanup_push(on_thread_ending, &ending);
     work(hand);
     pthread_cleanup_pop(0);
-    end_token(hand);
+    if (lw__engine_is_forked(engine))
+        lw__hand_desert(hand); /* the pool ends the thread */
+    else
+        end_token(hand);
 }
 
 /* The pool was closed before its turn came. */
@@ -562,7 +597,9 @@ static void leave_guest(struct lw__hand *hand) {
 }
 
 static void on_guest_ended(void *arg) {
-    leave_guest(arg);
+    const struct lw__hand *hand = arg;
+    if (!lw__engine_is_forked(hand->engine))
+        leave_guest(arg);
 }
 
 static void on_guest_ending(void *arg) {
@@ -571,9 +608,11 @@ static void on_guest_ending(void *arg) {
         return;
     ending->has_begun = true;
     struct lw__hand *hand = ending->hand;
-    if (!lw__engine_is_alive(hand->engine))
+    if (lw__engine_is_forked(hand->engine))
         return;
     abandon(hand);
+    if (lw__engine_is_forked(hand->engine))
+        return;
     pthread_cleanup_push(on_guest_ended, hand);
     lw__verdict_tell(hand);
     pthread_cleanup_pop(1);
@@ -586,8 +625,12 @@ void lw__hand_run_guest(lw_engine *engine, struct lw__task *task, uint64_t token
     struct ending ending = {.hand = &hand};
     pthread_cleanup_push(on_guest_ending, &ending);
     hand.started = lw__engine_now(engine);
-    if (run_task(&hand, task, token))
+    bool is_accountable = run_task(&hand, task, token);
+    if (is_accountable && !lw__engine_is_forked(engine))
         engine->store->ops->account(engine->store, lw__engine_now(engine), &task, 1);
     pthread_cleanup_pop(0);
-    leave_guest(&hand);
+    if (lw__engine_is_forked(engine))
+        lw__hand_desert(&hand); /* the caller goes on, and the next call tells it */
+    else
+        leave_guest(&hand);
 }

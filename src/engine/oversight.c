@@ -163,6 +163,8 @@ void lw__hand_declare_stuck(lw_engine *engine, uint64_t token) {
         atomic_fetch_add(&engine->stuck_total, 1);
         report(engine, found.id);
     }
+    if (lw__engine_is_forked(engine))
+        return;
     atomic_store(&engine->has_news, 1);
     lw__engine_attend(engine);
 }

@@ -70,7 +70,7 @@ static bool next_alarm(lw_engine *engine, uint64_t now, struct ring *ring) {
 
 static void ring_alarms(lw_engine *engine, uint64_t now) {
     struct ring ring;
-    while (next_alarm(engine, now, &ring)) {
+    while (!lw__engine_is_forked(engine) && next_alarm(engine, now, &ring)) {
         LW__POINT("alarm: popped, not rung");
         if (ring.is_hard)
             lw__hand_declare_stuck(engine, ring.token);
@@ -88,6 +88,8 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now) {
     uint64_t due = engine->store->ops->sweep(engine->store, now);
     ring_alarms(engine, now);
+    if (lw__engine_is_forked(engine))
+        return LW__NEVER;
     lw__mutex_lock(&engine->alarms_mu);
     due = earlier(due, lw__timer_next_due(&engine->alarms));
     lw__mutex_unlock(&engine->alarms_mu);
@@ -125,7 +127,10 @@ static void *scheduler_main(void *arg) {
         uint32_t call = atomic_load(&engine->call);
         atomic_store(&engine->sleeps_until, LW__NEVER); /* whoever hastens from here on, calls */
         uint64_t now = lw__engine_now(engine);
-        uint64_t due = earlier(lw__scheduler_look(engine, now), tick(engine, now, &idle_ticks));
+        uint64_t due = lw__scheduler_look(engine, now);
+        if (lw__engine_is_forked(engine))
+            return NULL;
+        due = earlier(due, tick(engine, now, &idle_ticks));
         LW__POINT("scheduler: looked, not said when");
         atomic_store(&engine->sleeps_until, due);
         LW__POINT("scheduler: not asleep yet");

@@ -68,12 +68,14 @@ void lw__stop_look(lw_engine *engine) {
         lw__lot_wake_all(&engine->quiet);
 }
 
-/* False: the time is over. */
+/* False: the time is over, or this is a child that was forked in a callback. */
 static bool wait_for_quiet(lw_engine *engine, uint64_t deadline) {
     for (;;) {
         struct lw__waiter me = {0};
         if (!has_workers(engine))
             lw__hand_tell_here(engine); /* nobody else would */
+        if (lw__engine_is_forked(engine))
+            return false;
         lw__lot_enter(&engine->quiet, &me);
         LW__POINT("quiet: entered, not looked");
         if (is_quiet(engine)) {
@@ -103,6 +105,8 @@ int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms) {
     if (lw__hand_is_inside(engine))
         return LW_PENDING;
     if (!wait_for_quiet(engine, deadline)) {
+        if (lw__engine_is_forked(engine))
+            return LW_EFORKED;
         lw__hand_end_all(engine, LW_REASON_STOP);
         return LW_ETIMEDOUT;
     }
@@ -116,6 +120,7 @@ int lw_wait_idle(lw_engine *engine, int64_t timeout_ms) {
         return rc < 0 ? rc : LW_EINVAL;
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
-    return wait_for_quiet(engine, lw__deadline_in(engine->set.clock, timeout_ms)) ? LW_OK
-                                                                                  : LW_ETIMEDOUT;
+    if (wait_for_quiet(engine, lw__deadline_in(engine->set.clock, timeout_ms)))
+        return LW_OK;
+    return lw__engine_is_forked(engine) ? LW_EFORKED : LW_ETIMEDOUT;
 }

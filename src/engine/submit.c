@@ -325,6 +325,8 @@ static int submit_async(lw_engine *engine, const lw_task *task, struct lw__answe
                            .answer = answer,
                            .err = err};
     rc = submit(&s, now);
+    if (lw__engine_is_forked(engine))
+        return LW_EFORKED; /* its handler has returned in a child */
     if (rc < 0 || one.status != LW_OK)
         lw__spec_free(engine, &one);
     if (rc >= 0 && !is_called)
@@ -348,7 +350,7 @@ int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, v
     if (!answer)
         return err->status;
     rc = submit_async(engine, task, answer, err);
-    if (rc < 0)
+    if (rc < 0 && !lw__engine_is_forked(engine))
         lw__answer_drop(answer);
     return rc;
 }

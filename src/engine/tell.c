@@ -70,7 +70,7 @@ static void (*const steps[])(struct telling *t) = {
 
 static void go_on(void *arg) {
     struct telling *t = arg;
-    while (t->step < sizeof steps / sizeof *steps)
+    while (t->step < sizeof steps / sizeof *steps && !lw__engine_is_forked(t->engine))
         steps[t->step++](t);
 }
 
@@ -94,7 +94,7 @@ uint32_t lw__tell(lw_engine *engine) {
     struct lw__store *store = engine->store;
     struct lw__task *task;
     uint32_t count = 0;
-    for (; (task = store->ops->next_told(store)) != NULL; count++)
+    for (; !lw__engine_is_forked(engine) && (task = store->ops->next_told(store)) != NULL; count++)
         tell_one(engine, task);
     return count;
 }

@@ -24,10 +24,15 @@ static int run_due(lw_engine *engine) {
         while (lw__scheduler_look(engine, now) <= now) {
             /* each time a bounded lot of what is due */
         }
-        uint32_t told;
-        uint32_t ran = lw__hand_turn(&hand, &told);
+        uint32_t told = 0;
+        uint32_t ran = lw__engine_is_forked(engine) ? 0 : lw__hand_turn(&hand, &told);
         count += (int)ran;
-        told += lw__answers_tell(engine);
+        if (!lw__engine_is_forked(engine))
+            told += lw__answers_tell(engine);
+        if (lw__engine_is_forked(engine)) {
+            lw__hand_desert(&hand);
+            return LW_EFORKED;
+        }
         if (ran + told == 0)
             break;
     }
@@ -49,17 +54,21 @@ int lw_test_advance(lw_engine *engine, int64_t ms) {
         return LW_EINVAL;
     uint64_t end = lw__engine_now(engine) + (uint64_t)ms * LW__NS_PER_MS;
     int count = run_due(engine);
-    for (;;) {
+    while (count >= 0) {
         uint64_t now = lw__engine_now(engine), due = lw__scheduler_look(engine, now);
         if (due > end)
             due = end;
         if (due > now)
             lw_test_clock_advance(engine->set.clock,
                                   (int64_t)((due - now + LW__NS_PER_MS - 1) / LW__NS_PER_MS));
-        count += run_due(engine);
+        int ran = lw__engine_is_forked(engine) ? LW_EFORKED : run_due(engine);
+        if (ran < 0)
+            return ran;
+        count += ran;
         if (lw__engine_now(engine) >= end)
-            return count;
+            break;
     }
+    return count;
 }
 
 int lw_test_unfence(lw_engine *engine) {

@@ -1,54 +1,10 @@
 /* Fork: the threads stay in the parent; in the child every call on an inherited pool says so, and
  * nothing hangs. */
+#include "forks.h"
 #include "pools.h"
 
 #include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-/* A counter that parent and child share. */
-static atomic_int *open_shared(void) {
-    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(page != MAP_FAILED);
-    return page;
-}
-
-static void expect_good_end(pid_t child) {
-    int status = -1;
-    CHECK(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
-static bool is_child;
-
-/* The leak sanitizer asks this. What a child has and does not free is the parent's. */
-__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void) {
-    return is_child;
-}
-
-static void end_child(void *unused) {
-    (void)unused;
-    _exit(0);
-}
-
-/* gcc's address sanitizer gives a thread's memory back when it ends, under a lock that another one
- * may have held at the fork: this ends the process just before, when the thread is through. */
-static void end_before_the_sanitizer(void) {
-    static pthread_key_t key;
-    CHECK(pthread_key_create(&key, end_child) == 0);
-    CHECK(pthread_setspecific(key, &key) == 0);
-}
-
-/* A child may end with its last thread, and hangs no longer than this. */
-static void begin_child(void) {
-    is_child = true;
-    alarm(50);
-    if (test_is_sanitized())
-        end_before_the_sanitizer();
-}
 
 static void tick(lw_ctx *ctx, void *arg) {
     (void)ctx;
