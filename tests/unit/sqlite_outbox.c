@@ -436,6 +436,42 @@ TEST(plain_sql_submits_and_steers) {
     sqlite3_close(db);
 }
 
+/* The transaction goes on, without the row. */
+static void refuse_sql(sqlite3 *db, const char *row, const char *words) {
+    char sql[400], *message = NULL;
+    snprintf(sql, sizeof sql, "INSERT INTO legwork_outbox %s", row);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, &message), SQLITE_CONSTRAINT);
+    if (!strstr(message, words))
+        fprintf(stderr, "%s, not: %s\n", message, words);
+    CHECK(strstr(message, words) != NULL);
+    sqlite3_free(message);
+}
+
+TEST(a_row_that_no_task_can_be_is_refused_in_its_own_transaction) {
+    sqlite3 *db = prepare_db();
+    run_sql(db, "BEGIN");
+    refuse_sql(db, "(kind) VALUES ('send email')", "letters, digits");
+    refuse_sql(db, "(kind) VALUES ('send' || char(0))", "letters, digits");
+    refuse_sql(db, "(kind, queue) VALUES ('mail', 'grün')", "letters, digits");
+    refuse_sql(db, "(kind, key) VALUES ('mail', 'a' || char(10) || 'b')", "key has a control");
+    refuse_sql(db, "(kind, key) VALUES ('mail', 'a' || char(127))", "key has a control");
+    refuse_sql(db, "(kind, key) VALUES ('mail', 'a' || char(0) || 'b')", "key has a control");
+    refuse_sql(db, "(kind, delay_ms, run_at_ms) VALUES ('mail', 60000, 1)", "both given");
+    refuse_sql(db, "(kind, key, key_scope) VALUES ('mail', 'w', 'window')", "key_window_ms");
+    refuse_sql(db, "(kind, value) VALUES ('mail', zeroblob(129))", "128 bytes");
+    refuse_sql(db, "(op, task_id, token, bytes) VALUES ('checkpoint', 1, 1, zeroblob(65537))",
+               "65536 bytes");
+    refuse_sql(db, "(op, task_id, token, bytes) VALUES ('finish', 1, 1, zeroblob(16777217))",
+               "16777216 bytes");
+    refuse_sql(db, "(op, task_id) VALUES ('cancel', 0)", "from 1 on");
+    refuse_sql(db, "(op, task_id, token) VALUES ('finish', 1, 0)", "from 1 on");
+    run_sql(db, "INSERT INTO legwork_outbox (kind, queue, key, value, key_scope, key_window_ms)"
+                " VALUES ('a-Z/0:9._', 'b-1', 'grün ]^-', zeroblob(128), 'window', 1);"
+                "COMMIT");
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 1);
+    sqlite3_close(db);
+}
+
 static void count_drops(void *user, const lw_log_record *record) {
     if (strcmp(record->component, "outbox") == 0 && record->level == LW_LOG_ERROR)
         tally_add(user, 1);
@@ -445,7 +481,8 @@ TEST(a_row_that_is_no_task_is_dropped_with_a_record_and_holds_up_nobody) {
     struct tally ran = TALLY, drops = TALLY;
     lw_log log = {.write = count_drops, .user = &drops};
     sqlite3 *db = prepare_db();
-    run_sql(db, "INSERT INTO legwork_outbox (kind) VALUES ('a b');"
+    run_sql(db, "DROP TRIGGER legwork_outbox_submit;" /* as it was before */
+                "INSERT INTO legwork_outbox (kind) VALUES ('a b');"
                 "INSERT INTO legwork_outbox (kind, after_ids) VALUES ('mail', '[999]');"
                 "INSERT INTO legwork_outbox (kind, delay_ms) VALUES ('later', 9223372036854775807);"
                 "INSERT INTO legwork_outbox (op, task_id) VALUES ('cancel', 12345);");
@@ -747,7 +784,8 @@ TEST(a_position_is_on_disk_when_the_call_returns) {
 
 TEST(a_position_of_a_stale_attempt_or_a_huge_one_changes_nothing) {
     sqlite3 *db = prepare_db();
-    run_sql(db, "INSERT INTO legwork_task (id, kind, queue, state, priority, created_ms, due_ms,"
+    run_sql(db, "DROP TRIGGER legwork_outbox_word;" /* as it was before */
+                "INSERT INTO legwork_task (id, kind, queue, state, priority, created_ms, due_ms,"
                 " attempts, crashes, snoozes, token, checkpoint)"
                 " VALUES (5, 'none', 'default', 'enqueued', 1000, 1, 1, 3, 0, 0, 100, x'41');"
                 "UPDATE legwork_meta SET value = 100 WHERE key = 'last_token';"

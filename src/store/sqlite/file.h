@@ -32,7 +32,7 @@
 #include <sqlite3.h>
 
 #define LW__SQLITE_APPLICATION_ID 0x4c57524b /* "LWRK" */
-#define LW__SQLITE_VERSION 1                 /* of the schema */
+#define LW__SQLITE_VERSION 2                 /* of the schema */
 #define LW__SQLITE_BUSY_MS 5000              /* how long a transaction waits for another's end */
 #define LW__SQLITE_PATH_MAX 480              /* SQLite takes 512 bytes, and appends some itself */
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const migrations[] = {lw__sql_migration_1};
+static const char *const migrations[] = {lw__sql_migration_1, lw__sql_migration_2};
 
 const struct lw__sqlite_schema lw__sqlite_schema = {.migrations = migrations,
                                                     .version = LW__SQLITE_VERSION};

@@ -57,7 +57,8 @@
     X(IDENTITY, identity)                   \
     X(SCHEMA_GET, schema_get)               \
     X(OUTBOX_APPLY, outbox_apply)           \
-    X(MIGRATION_1, migration_1)
+    X(MIGRATION_1, migration_1)             \
+    X(MIGRATION_2, migration_2)
 
 enum lw__sql {
 #define LW__SQL_ENUM(constant, file) LW__SQL_##constant,
