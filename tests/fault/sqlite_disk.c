@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -196,6 +197,22 @@ TEST(after_a_failed_sync_nothing_is_answered_before_all_is_synced_anew) {
     close_engine(engine);
     assert_int_equal(rows("SELECT count(*) FROM legwork_task"), 2);
     assert_int_equal(rows("SELECT count(*) FROM legwork_task WHERE key = 'a'"), 1);
+}
+
+/* What is in memory is of the file that was there, and must not go on in another. */
+TEST(after_a_failed_sync_a_copy_in_the_place_of_the_file_is_left_alone) {
+    cut_vfs_install();
+    lw_engine *engine = open_store(1);
+    lw_error err = {0};
+    assert_status(try_submit(engine, "before", NULL), LW_OK);
+    fail_from_now_on(CUT_ERROR, CUT_SYNC);
+    assert_status(try_submit(engine, "a", NULL), LW_EUNSURE);
+    assert_int_equal(system("cp " ERRANDS_DB " copy && mv copy " ERRANDS_DB), 0);
+    cut_vfs_end_orders();
+    for (int i = 0; i < 3; i++)
+        assert_status(try_submit(engine, "a", &err), LW_ESYSTEM);
+    assert_sentence(&err, LW_ESYSTEM, "replaced while it was open");
+    lw_close(engine);
 }
 
 /* The commit that nobody knew of was on the disk after all. */

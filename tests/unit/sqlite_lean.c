@@ -256,6 +256,21 @@ TEST(a_row_that_somebody_has_removed_aborts_its_task) {
     close_lean(rig);
 }
 
+/* Its row is not gone: it is not looked for in a file that is another one. */
+TEST(what_is_in_a_file_that_was_replaced_stays_enqueued) {
+    struct rig *rig = OPEN(.resident_limit = 1);
+    struct lw__task *task = put_bytes(rig, 7);
+    assert_int_equal(rename("tasks.db", "old.db"), 0);
+    assert_int_equal(rename("tasks.db-wal", "old.db-wal"), 0);
+    assert_int_equal(rename("tasks.db-shm", "old.db-shm"), 0);
+    run_sql_once("CREATE TABLE legwork_task (id INTEGER PRIMARY KEY, payload, value);"
+                 "CREATE TABLE legwork_history (id INTEGER PRIMARY KEY, payload, value)");
+    assert_null(claim_one(rig).task);
+    assert_state(task, LW_ENQUEUED);
+    CHECK(rig->store->index->is_halted);
+    close_lean(rig);
+}
+
 /* Without memory it is not claimed; when there is some again it is. */
 TEST(what_cannot_be_read_stays_enqueued) {
     struct rig *rig = OPEN(.resident_limit = 1);

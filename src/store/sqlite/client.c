@@ -70,10 +70,9 @@ static int read_row(struct lw__sqlite *sqlite, sqlite3_stmt *s, struct lw__task 
     return LW_OK;
 }
 
-static int copy_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted,
+static int read_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted,
                       struct lw__task *copy, lw_error *err) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_COPY_SCAN);
-    lw__mutex_lock(&sqlite->client_mu);
     bind_wanted(s, wanted);
     int code = sqlite3_step(s);
     int rc = code == SQLITE_DONE ? LW_ENOTFOUND
@@ -85,6 +84,15 @@ static int copy_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted
     }
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
+    return rc;
+}
+
+static int copy_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted,
+                      struct lw__task *copy, lw_error *err) {
+    lw__mutex_lock(&sqlite->client_mu);
+    int rc = lw__sqlite_place_check(sqlite->file, err);
+    if (rc == LW_OK)
+        rc = read_first(sqlite, wanted, copy, err);
     lw__mutex_unlock(&sqlite->client_mu);
     return rc;
 }
@@ -126,16 +134,23 @@ static int copy_task(struct lw__store *store, const struct lw__wanted *wanted,
     }
 }
 
-static int count_states(struct lw__store *store, uint64_t counts[LW_ABORTED + 1]) {
-    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+static int read_counts(struct lw__sqlite *sqlite, uint64_t counts[LW_ABORTED + 1]) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_COPY_COUNT);
     int code;
-    lw__mutex_lock(&sqlite->client_mu);
     while ((code = sqlite3_step(s)) == SQLITE_ROW)
         counts[lw__sqlite_state_named((const char *)sqlite3_column_text(s, 0))] +=
             (uint64_t)sqlite3_column_int64(s, 1);
     int rc = lw__sqlite_explain(sqlite->file->db, code, READING, NULL);
     sqlite3_reset(s);
+    return rc;
+}
+
+static int count_states(struct lw__store *store, uint64_t counts[LW_ABORTED + 1]) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    lw__mutex_lock(&sqlite->client_mu);
+    int rc = lw__sqlite_place_check(sqlite->file, NULL);
+    if (rc == LW_OK)
+        rc = read_counts(sqlite, counts);
     lw__mutex_unlock(&sqlite->client_mu);
     return rc;
 }
@@ -146,12 +161,19 @@ static int64_t find_owner(struct lw__store *store) {
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-static int64_t version_of(struct lw__store *store) {
-    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+static int64_t read_version(struct lw__sqlite *sqlite) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_DATA_VERSION);
-    lw__mutex_lock(&sqlite->client_mu);
     int64_t version = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : -1;
     sqlite3_reset(s);
+    return version;
+}
+
+/* Of a file that is gone it is another one: whoever waits looks then, and is told. */
+static int64_t version_of(struct lw__store *store) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    lw__mutex_lock(&sqlite->client_mu);
+    bool is_there = lw__sqlite_place_check(sqlite->file, NULL) == LW_OK;
+    int64_t version = is_there ? read_version(sqlite) : -1;
     lw__mutex_unlock(&sqlite->client_mu);
     return version;
 }
@@ -244,6 +266,11 @@ static int check_room(struct lw__sqlite *sqlite, size_t count, lw_error *err) {
                          (unsigned long long)size, (unsigned long long)limit);
 }
 
+static int begin(struct lw__sqlite *sqlite, lw_error *err) {
+    int rc = lw__sqlite_place_check(sqlite->file, err);
+    return rc == LW_OK ? lw__sqlite_file_run(sqlite->file, LW__SQL_BEGIN, SUBMITTING, err) : rc;
+}
+
 /* A commit that failed may be durable all the same, unless it can be rolled back, or there was no
  * room for it. */
 static int commit(struct lw__sqlite *sqlite, lw_error *err) {
@@ -282,7 +309,7 @@ static int submit(struct lw__store *store, const lw_task *const *tasks, size_t c
     if (rc < 0)
         return rc;
     lw__mutex_lock(&sqlite->client_mu);
-    rc = lw__sqlite_file_run(sqlite->file, LW__SQL_BEGIN, SUBMITTING, err);
+    rc = begin(sqlite, err);
     if (rc == LW_OK)
         rc = check_room(sqlite, count, err);
     if (rc == LW_OK)
@@ -295,19 +322,30 @@ static int submit(struct lw__store *store, const lw_task *const *tasks, size_t c
     return rc;
 }
 
-static int ask(struct lw__store *store, uint64_t id, enum lw__change change, lw_error *err) {
+static int put_question(struct lw__sqlite *sqlite, uint64_t id, enum lw__change change,
+                        lw_error *err) {
     static const char *const names[] = {[LW__CHANGE_CANCEL] = "cancel",
                                         [LW__CHANGE_RETRY] = "retry",
                                         [LW__CHANGE_FORGET] = "forget"};
-    struct lw__sqlite *sqlite = lw__sqlite_of(store);
     sqlite3_stmt *s = statement(sqlite, LW__SQL_OUTBOX_ASK);
+    sqlite3_bind_text(s, 1, names[change], -1, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 2, (int64_t)id);
+    return lw__sqlite_file_run(sqlite->file, LW__SQL_OUTBOX_ASK, SUBMITTING, err);
+}
+
+static int ask(struct lw__store *store, uint64_t id, enum lw__change change, lw_error *err) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
     int rc = refuse_reader(sqlite, err);
     if (rc < 0)
         return rc;
     lw__mutex_lock(&sqlite->client_mu);
-    sqlite3_bind_text(s, 1, names[change], -1, SQLITE_STATIC);
-    sqlite3_bind_int64(s, 2, (int64_t)id);
-    rc = lw__sqlite_file_run(sqlite->file, LW__SQL_OUTBOX_ASK, SUBMITTING, err);
+    rc = begin(sqlite, err);
+    if (rc == LW_OK)
+        rc = put_question(sqlite, id, change, err);
+    if (rc == LW_OK)
+        rc = commit(sqlite, err);
+    if (rc < 0)
+        roll_back(sqlite);
     lw__mutex_unlock(&sqlite->client_mu);
     return rc;
 }

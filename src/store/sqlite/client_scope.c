@@ -81,10 +81,12 @@ static void copy_scope(sqlite3_stmt *row, struct lw__scope_copy *copy) {
 /* One statement of two may be of another moment: a scope that moves between them looks as if its
  * fence stood, which it does right then. */
 static int take(struct lw__sqlite *sqlite, sqlite3_stmt *row, struct lw__scope_copy *copy) {
-    int code = sqlite3_step(row);
-    int rc = code == SQLITE_DONE
-                 ? LW_ENOTFOUND
-                 : lw__sqlite_explain(sqlite->file->db, code, "read the store", NULL);
+    int rc = lw__sqlite_place_check(sqlite->file, NULL);
+    int code = rc == LW_OK ? sqlite3_step(row) : SQLITE_OK;
+    if (rc == LW_OK && code == SQLITE_DONE)
+        rc = LW_ENOTFOUND;
+    else if (rc == LW_OK)
+        rc = lw__sqlite_explain(sqlite->file->db, code, "read the store", NULL);
     if (rc == LW_OK)
         copy_scope(row, copy);
     if (rc == LW_OK && copy->task_capacity > 0)

@@ -127,6 +127,7 @@ int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw
         lw__sqlite_file_close(file);
         return rc;
     }
+    lw__sqlite_place_note(file);
     *out = file;
     return LW_OK;
 }
@@ -141,16 +142,24 @@ static void disconnect(struct lw__sqlite_file *file) {
     file->db = NULL;
 }
 
+/* What is in memory belongs to the file that it was read from, and to no other of that name. */
 int lw__sqlite_file_reopen(struct lw__sqlite_file *file, lw_error *err) {
+    int rc = lw__sqlite_place_check_database(file, err);
+    if (rc < 0)
+        return rc;
     disconnect(file);
-    int rc = connect_db(file, false, err);
+    rc = connect_db(file, false, err);
     if (rc == LW_OK)
         rc = configure(file, err);
     if (rc == LW_OK)
         rc = prepare(file, err);
     if (rc == LW_OK)
         rc = probe(file, err);
-    if (rc != LW_OK)
+    if (rc == LW_OK)
+        rc = lw__sqlite_place_check_database(file, err);
+    if (rc == LW_OK)
+        lw__sqlite_place_note_wal(file);
+    else
         disconnect(file);
     return rc;
 }

@@ -3,7 +3,8 @@
  *
  *     file.c     open, close; the statements      schema.c   whose it is, its version, migrations
  *     path.c     which file is meant              trouble.c  what an error of SQLite means
- *     owner.c    the lock of the one owner        sql.h      all SQL, as strings
+ *     owner.c    the lock of the one owner        place.c    whether it is still there
+ *     sql.h      all SQL, as strings
  *
  * Whose it is. A file is Legwork's if it has the table legwork_meta, whatever else is in it: a
  * program may keep its own tables beside Legwork's, and put both into one transaction. Where there
@@ -30,6 +31,7 @@
 #include <legwork/runtime.h>
 #include <legwork/status.h>
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #define LW__SQLITE_APPLICATION_ID 0x4c57524b /* "LWRK" */
 #define LW__SQLITE_VERSION 2                 /* of the schema */
@@ -43,13 +45,20 @@ enum lw__sqlite_mode {
     LW__SQLITE_GUEST   /* a program's own connection: it makes the tables, beside its own */
 };
 
+struct lw__sqlite_inode {
+    dev_t device;
+    ino_t number; /* 0: there is none */
+};
+
 struct lw__sqlite_file {
     sqlite3 *db; /* NULL: it could not be opened again */
     sqlite3_stmt *statements[LW__SQL_COUNT];
+    struct lw__sqlite_inode wal; /* which the present connection has */
     /* fixed after open */
     const lw_allocator *allocator;
     enum lw__sqlite_mode mode;
     int owner; /* descriptor of the lock; -1: none */
+    struct lw__sqlite_inode database;
     size_t size;
     char path[]; /* absolute, without links */
 };
@@ -70,8 +79,9 @@ int lw__sqlite_file_open(struct lw__sqlite_file **file, const char *path, enum l
                          const lw_allocator *allocator, lw_error *err);
 
 /* Lets go of the connection and makes a new one, under the same ownership: for when it is not known
- * what has become of the last writes. Returns as an open does; unless it is LW_OK, `db` is NULL and
- * nothing but this and the close may be called. The -wal file is another one afterwards. */
+ * what has become of the last writes. Returns as an open does, and LW_ESYSTEM if the path
+ * leads to another file now; unless it is LW_OK, nothing but this and the close may be called, and
+ * `db` may be NULL. The -wal file is another one afterwards. */
 int lw__sqlite_file_reopen(struct lw__sqlite_file *file, lw_error *err);
 
 /* NULL is fine. A transaction that is open is rolled back. */
@@ -81,6 +91,14 @@ void lw__sqlite_file_close(struct lw__sqlite_file *file);
  * what the sentence says it cannot: "write the outcomes". */
 int lw__sqlite_file_run(struct lw__sqlite_file *file, enum lw__sql which, const char *doing,
                         lw_error *err);
+
+/* ---- place.c ------------------------------------------------------------------------------ */
+
+/* Whether the database is still where it was opened, and the -wal file, too: LW_OK; LW_ESYSTEM:
+ * somebody has deleted, moved or replaced it, and what is written now would be lost. For whoever
+ * uses the file; _database for any thread. */
+int lw__sqlite_place_check(const struct lw__sqlite_file *file, lw_error *err);
+int lw__sqlite_place_check_database(const struct lw__sqlite_file *file, lw_error *err);
 
 /* ---- owner.c ------------------------------------------------------------------------------ */
 

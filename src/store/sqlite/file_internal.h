@@ -18,6 +18,12 @@ int lw__sqlite_wait_for_lock(void *unused, int count);
  * bytes. LW_OK, LW_EINVAL, LW_ESYSTEM. */
 int lw__sqlite_path_resolve(const char *path, char resolved[PATH_MAX], lw_error *err);
 
+/* ---- place.c ------------------------------------------------------------------------------ */
+
+/* The files are where they are to stay; _wal after a re-open. */
+void lw__sqlite_place_note(struct lw__sqlite_file *file);
+void lw__sqlite_place_note_wal(struct lw__sqlite_file *file);
+
 /* ---- owner.c ------------------------------------------------------------------------------ */
 
 /* Takes the ownership of the database with this path, for as long as *fd is open: LW_OK, LW_EBUSY,

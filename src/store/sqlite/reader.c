@@ -1,7 +1,6 @@
 #include "store/sqlite/reader.h"
 
 #include "base/error.h"
-#include "store/sqlite/file.h"
 
 #define READING "read a payload"
 #define CONFIGURATION "PRAGMA cache_size = -256" /* KiB: every commit of the pump empties it */
@@ -45,12 +44,13 @@ static int prepare(struct lw__reader *reader, const char *sql, sqlite3_stmt **st
     return sqlite3_prepare_v3(reader->db, sql, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
 }
 
-static int open_locked(struct lw__reader *reader, const char *path, lw_error *err) {
+static int open_locked(struct lw__reader *reader, const struct lw__sqlite_file *file,
+                       lw_error *err) {
     if (reader->db)
         return LW_OK;
     int code = sqlite3_open_v2(
-        path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
-        NULL);
+        file->path, &reader->db,
+        SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
     if (code == SQLITE_OK) {
         sqlite3_extended_result_codes(reader->db, 1);
         sqlite3_busy_timeout(reader->db, LW__SQLITE_BUSY_MS);
@@ -63,6 +63,8 @@ static int open_locked(struct lw__reader *reader, const char *path, lw_error *er
     if (code == SQLITE_OK)
         code = prepare(reader, lw__sql_history_load, &reader->history);
     int rc = lw__sqlite_explain(reader->db, code, READING, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_place_check_database(file, err);
     if (rc < 0)
         close_locked(reader);
     return rc;
@@ -124,11 +126,11 @@ static int read_one(struct lw__reader *reader, const lw_allocator *allocator, ui
     return rc;
 }
 
-int lw__reader_read_locked(struct lw__reader *reader, const char *path,
+int lw__reader_read_locked(struct lw__reader *reader, const struct lw__sqlite_file *file,
                            const lw_allocator *allocator, uint64_t id, bool is_ahead,
                            struct lw__lean_reads *reads, lw_error *err) {
     reads->count = 0;
-    int rc = open_locked(reader, path, err);
+    int rc = open_locked(reader, file, err);
     if (rc == LW_OK)
         rc = is_ahead ? read_ahead(reader, allocator, id, reads, err)
                       : read_one(reader, allocator, id, reads, err);

@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "store/lean.h"
+#include "store/sqlite/file.h"
 
 #include <legwork/status.h>
 #include <sqlite3.h>
@@ -30,8 +31,9 @@ void lw__reader_lock(struct lw__reader *reader) LW__ACQUIRE(&reader->mu);
 void lw__reader_unlock(struct lw__reader *reader) LW__RELEASE(&reader->mu);
 
 /* Reads the spec of a task, and if is_ahead those of the next ones: LW_OK, with or without it.
- * Otherwise why it could not be read; what could be is in *reads, and the caller's in any case. */
-int lw__reader_read_locked(struct lw__reader *reader, const char *path,
+ * Otherwise why it could not be read, LW_ESYSTEM also if another file is at the path now; what
+ * could be is in *reads, and the caller's in any case. */
+int lw__reader_read_locked(struct lw__reader *reader, const struct lw__sqlite_file *file,
                            const lw_allocator *allocator, uint64_t id, bool is_ahead,
                            struct lw__lean_reads *reads, lw_error *err);
 

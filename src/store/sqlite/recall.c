@@ -21,8 +21,8 @@ static void free_reads(struct lw__sqlite *sqlite, struct lw__lean_reads *reads) 
 static int recall_one(struct lw__sqlite *sqlite, uint64_t id, bool is_ahead, lw_error *err) {
     struct lw__index *index = sqlite->index;
     struct lw__lean_reads reads;
-    int rc = lw__reader_read_locked(&sqlite->for_workers, sqlite->file->path, &sqlite->allocator,
-                                    id, is_ahead, &reads, err);
+    int rc = lw__reader_read_locked(&sqlite->for_workers, sqlite->file, &sqlite->allocator, id,
+                                    is_ahead, &reads, err);
     lw__brief_lock(&index->mu);
     lw__lean_fill_locked(index, &reads);
     lw__brief_unlock(&index->mu);
@@ -141,8 +141,8 @@ int lw__sqlite_read(struct lw__store *store, uint64_t id, void *payload, size_t 
     struct lw__lean_reads reads;
     lw_error err = {0};
     lw__reader_lock(&sqlite->for_lookers);
-    int rc = lw__reader_read_locked(&sqlite->for_lookers, sqlite->file->path, &sqlite->allocator,
-                                    id, false, &reads, &err);
+    int rc = lw__reader_read_locked(&sqlite->for_lookers, sqlite->file, &sqlite->allocator, id,
+                                    false, &reads, &err);
     lw__reader_unlock(&sqlite->for_lookers);
     const struct lw__spec *spec = rc == LW_OK && reads.count > 0 ? reads.all[0].spec : NULL;
     bool is_it = spec && spec->payload_size == size;

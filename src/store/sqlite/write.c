@@ -399,8 +399,10 @@ static void look_at_clock(struct lw__sqlite *sqlite) {
 }
 
 static int begin(void *db, lw_error *err) {
+    const struct lw__sqlite *sqlite = db;
     look_at_clock(db);
-    return run(db, LW__SQL_BEGIN, err);
+    int rc = lw__sqlite_place_check(sqlite->file, err);
+    return rc == LW_OK ? run(db, LW__SQL_BEGIN, err) : rc;
 }
 
 static int put_meta(struct lw__sqlite *sqlite, const char *name, uint64_t value, lw_error *err) {
