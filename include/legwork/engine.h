@@ -393,7 +393,8 @@ LW_API int lw_metrics_write(lw_engine *engine,
 /* Stops: refuses new tasks from now on; then LW_DROP starts nothing more and asks what runs to give
  * up, LW_DRAIN runs what is due now, LW_DRAIN_ALL also what waits for a time (now, each once: what
  * fails again stays). Waits for it up to timeout_ms (0: not at all, -1: for ever); what runs longer
- * than that is asked to give up then. An attempt that gives up because of the stop does not count.
+ * than that is asked to give up then. A drain goes on after that, with contexts that are done from
+ * the start. An attempt that gives up because of the stop does not count.
  * Nothing is thrown away: what did not run stays in the state it is in, for lw_list with
  * .is_unfinished to show.
  * Returns LW_OK: nothing runs any more, and under the two drains nothing is left to do.

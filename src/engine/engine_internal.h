@@ -210,6 +210,7 @@ struct lw_engine {
     _Atomic uint32_t hurrying;
     _Atomic uint64_t recent;                  /* the last time that a hand has read */
     _Alignas(64) _Atomic uint32_t stop_level; /* enum lw__stop_level */
+    _Atomic bool is_out_of_time;              /* a stop is past its deadline */
     _Atomic uint32_t beginning;               /* stops that have not told everybody yet */
     _Atomic bool is_started;
     _Atomic uint64_t refused, stuck_total;

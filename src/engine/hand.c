@@ -131,10 +131,16 @@ static void hide(struct lw__hand *hand) {
     atomic_store_explicit(&hand->task, NULL, memory_order_release);
 }
 
-/* A stop that drops, or is past its deadline, may have missed an attempt that began meanwhile. */
+/* A stop that drops may have missed an attempt that began meanwhile; and when a drain is past its
+ * deadline, what begins has to be brief, too. */
 static void heed_stop(struct lw__hand *hand) {
-    if (lw__engine_stop_level(hand->engine) == LW__STOP_DROP)
+    enum lw__stop_level level = lw__engine_stop_level(hand->engine);
+    if (__builtin_expect(level == LW__RUNNING, 1))
+        return;
+    if (level == LW__STOP_DROP)
         lw__ctx_end(&hand->ctx, hand->number, LW_REASON_DROPPED);
+    else if (atomic_load(&hand->engine->is_out_of_time))
+        lw__ctx_end(&hand->ctx, hand->number, LW_REASON_STOP);
 }
 
 /* The time of a batch is read once, before it; but a deadline counts from the attempt's own

@@ -87,6 +87,13 @@ static bool wait_for_quiet(lw_engine *engine, uint64_t deadline) {
     }
 }
 
+/* What runs is asked to give up, and so is what begins from now on. */
+static void end_time(lw_engine *engine) {
+    atomic_store(&engine->is_out_of_time, true);
+    LW__POINT("stop: out of time, nobody asked");
+    lw__hand_end_all(engine, LW_REASON_STOP);
+}
+
 static int check_times(const lw_engine *engine, int64_t timeout_ms) {
     int rc = lw__engine_check(engine);
     if (rc == LW_OK && (timeout_ms < -1 || timeout_ms > LW_TIMEOUT_MS_MAX))
@@ -107,7 +114,7 @@ int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms) {
     if (!wait_for_quiet(engine, deadline)) {
         if (lw__engine_is_forked(engine))
             return LW_EFORKED;
-        lw__hand_end_all(engine, LW_REASON_STOP);
+        end_time(engine);
         return LW_ETIMEDOUT;
     }
     lw__events_end(engine);

@@ -472,7 +472,9 @@ bool sim_begin(struct sim_model *m, struct sim_task *t, uint64_t token) {
     t->started = m->now;
     t->token = token;
     t->attempts++;
-    t->reason = m->no_claim ? LW_REASON_DROPPED : LW_REASON_NONE;
+    t->reason = m->no_claim         ? LW_REASON_DROPPED
+                : m->is_out_of_time ? LW_REASON_STOP
+                                    : LW_REASON_NONE;
     t->deadline = sim__after(m->now, m->kinds[t->spec.kind].timeout);
     if (t->is_limited && t->finish_by < t->deadline)
         t->deadline = t->finish_by;

@@ -98,7 +98,7 @@ struct sim_model {
     lw_id last_id;
     uint64_t last_token;
     lw_stop_mode stop_mode;
-    bool is_stopping, no_release, no_claim, no_delay;
+    bool is_stopping, no_release, no_claim, no_delay, is_out_of_time;
     uint64_t existed, refused, stuck_total;
 };
 

@@ -431,6 +431,7 @@ static int hardness(lw_stop_mode mode) {
 }
 
 void sim_end_contexts(struct sim_model *m, lw_reason reason) {
+    m->is_out_of_time = m->is_out_of_time || reason == LW_REASON_STOP;
     for (lw_id id = 1; id <= m->last_id; id++)
         if (m->tasks[id].is_there && m->tasks[id].state == LW_STARTED)
             ask(&m->tasks[id], reason);

@@ -126,6 +126,38 @@ TEST(a_stop_waits_as_long_as_it_is_told_and_can_be_called_again) {
     close_engine(engine);
 }
 
+static lw_outcome do_ask_why(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    assert_int_equal(lw_ctx_reason(ctx), LW_REASON_STOP);
+    assert_status(lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX), LW_ECANCELED);
+    tally_add(&runs, 1);
+    return lw_retry(ctx, "there is no time");
+}
+
+TEST(after_the_deadline_of_a_drain_what_begins_is_asked_to_give_up_too) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 1);
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    int left[8];
+    handle(engine, "gate", do_gate, LW_HANDLER_OPTIONS(.user = &gate));
+    handle(engine, "why", do_ask_why, NULL);
+    start(engine);
+    SUBMIT(engine, .kind = "gate");
+    tally_await(&gate.arrived, 1);
+    lw_id id = SUBMIT(engine, .kind = "why");
+    SUBMIT(engine, .kind = "why");
+    assert_status(lw_stop(engine, LW_DRAIN, 0), LW_ETIMEDOUT);
+    gate_open(&gate);
+    assert_status(lw_stop(engine, LW_DRAIN, LONG_MS), LW_OK);
+    assert_int_equal(tally_read(&runs), 2);
+    assert_status(lw_get(engine, id, &s), LW_OK);
+    assert_int_equal(s.attempts, 0); /* it does not count */
+    assert_int_equal(s.error_count, 0);
+    lw_snapshot_clear(&s);
+    list_left(engine, left);
+    assert_int_equal(left[LW_SCHEDULED], 3); /* with the one that was at the gate */
+    close_engine(engine);
+}
+
 TEST(a_harder_mode_wins_over_a_drain_that_waits) {
     lw_engine *engine = open_one();
     int left[8];
