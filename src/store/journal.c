@@ -5,6 +5,8 @@
 #include "store/index.h"
 
 #include <assert.h>
+#include <limits.h>
+#include <string.h>
 
 void lw__journal_init(struct lw__journal *journal, const lw_allocator *allocator,
                       void (*call)(void *user), void *user) {
@@ -31,8 +33,7 @@ void lw__journal_free(struct lw__journal *journal) {
 
 /* ---- noting ------------------------------------------------------------------------------- */
 
-bool lw__journal_reserve(struct lw__journal *journal, size_t count) {
-    struct lw__journal_batch *batch = &journal->batch;
+static bool reserve(struct lw__journal *journal, struct lw__journal_batch *batch, size_t count) {
     if (batch->capacity - batch->count >= count)
         return true;
     size_t capacity = batch->capacity ? batch->capacity * 2 : 256;
@@ -46,6 +47,10 @@ bool lw__journal_reserve(struct lw__journal *journal, size_t count) {
     batch->entries = entries;
     batch->capacity = capacity;
     return true;
+}
+
+bool lw__journal_reserve(struct lw__journal *journal, size_t count) {
+    return reserve(journal, &journal->batch, count);
 }
 
 static void add(struct lw__journal *journal, struct lw__journal_entry entry) {
@@ -125,11 +130,12 @@ void lw__journal_undo(struct lw__journal *journal, size_t count) {
 }
 
 void lw__journal_await_locked(struct lw__journal *journal, struct lw__journal_wait *wait) {
-    wait->batch = journal->number;
+    wait->turn = journal->number;
     wait->status = LW_OK;
     atomic_init(&wait->is_over, 0);
     wait->next = journal->batch.waits;
     journal->batch.waits = wait;
+    journal->batch.sleeper_count += !wait->over;
     journal->call(journal->user);
 }
 
@@ -172,18 +178,55 @@ static void clear_marks(struct lw__journal *journal) {
     journal->has_marks = false;
 }
 
-void lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *empty) {
+static void append_waits(struct lw__journal_batch *batch, struct lw__journal_batch *more) {
+    struct lw__journal_wait **last = &more->waits;
+    while (*last)
+        last = &(*last)->next;
+    *last = batch->waits;
+    batch->waits = more->waits;
+    batch->sleeper_count += more->sleeper_count;
+    more->waits = NULL;
+    more->sleeper_count = 0;
+}
+
+static void exchange_entries(struct lw__journal_batch *one, struct lw__journal_batch *other) {
+    struct lw__journal_batch old = *one;
+    one->entries = other->entries;
+    one->count = other->count;
+    one->capacity = other->capacity;
+    other->entries = old.entries;
+    other->count = old.count;
+    other->capacity = old.capacity;
+}
+
+/* There is room, or it is empty: then they exchange their memory. */
+static void append(struct lw__journal_batch *batch, struct lw__journal_batch *more) {
+    append_waits(batch, more);
+    if (batch->count == 0) {
+        exchange_entries(batch, more);
+        return;
+    }
+    memcpy(&batch->entries[batch->count], more->entries, more->count * sizeof *more->entries);
+    batch->count += more->count;
+    more->count = 0;
+}
+
+bool lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *batch) {
     struct lw__journal *journal = index->journal;
     if (journal->has_lost_notes)
         find_lost(index);
+    if (journal->batch.count == 0 && !journal->batch.waits)
+        return false;
+    if (batch->count > 0 && !reserve(journal, batch, journal->batch.count))
+        return false;
     if (journal->has_marks)
         clear_marks(journal);
-    struct lw__journal_batch taken = journal->batch;
-    empty->count = 0;
-    empty->waits = NULL;
-    journal->batch = *empty;
+    append(batch, &journal->batch);
+    return true;
+}
+
+void lw__journal_close_locked(struct lw__journal *journal) {
     journal->number++;
-    *empty = taken;
 }
 
 /* ---- after the transaction ---------------------------------------------------------------- */
@@ -258,16 +301,13 @@ void lw__journal_fail_locked(struct lw__index *index, struct lw__journal_batch *
     mark_puts(next);
     take_back_puts(index, next, false, now);
     take_back_puts(index, batch, is_unsure, now);
-    struct lw__journal_wait **last = &batch->waits;
-    while (*last)
-        last = &(*last)->next;
-    *last = next->waits;
-    next->waits = NULL;
+    append_waits(batch, next);
     lw__grace_collect(&index->grace);
 }
 
-void lw__journal_tell(struct lw__journal_batch *batch, int status) {
+void lw__journal_tell(struct lw__journal *journal, struct lw__journal_batch *batch, int status) {
     struct lw__journal_wait *next;
+    bool has_sleepers[2] = {false, false};
     for (struct lw__journal_wait *wait = batch->waits; wait; wait = next) {
         next = wait->next; /* its memory is gone once it is told */
         wait->status = status;
@@ -275,8 +315,25 @@ void lw__journal_tell(struct lw__journal_batch *batch, int status) {
             wait->over(wait);
             continue;
         }
+        has_sleepers[wait->turn & 1] = true;
         atomic_store(&wait->is_over, 1);
-        lw__futex_wake(&wait->is_over, 1);
     }
     batch->waits = NULL;
+    batch->sleeper_count = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!has_sleepers[i])
+            continue;
+        atomic_fetch_add(&journal->told[i], 1);
+        lw__futex_wake(&journal->told[i], INT_MAX);
+    }
+}
+
+void lw__journal_sleep(struct lw__journal *journal, struct lw__journal_wait *wait) {
+    _Atomic uint32_t *told = &journal->told[wait->turn & 1];
+    for (;;) {
+        uint32_t seen = atomic_load(told);
+        if (atomic_load(&wait->is_over))
+            return;
+        lw__futex_wait(told, seen, LW__NEVER);
+    }
 }

@@ -82,9 +82,9 @@ struct lw__journal_entry {
 
 /* Who waits until what it did is durable; on its stack, unless it wants to be called. */
 struct lw__journal_wait {
-    uint64_t batch;           /* it is in this one */
-    int status;               /* LW_OK, or why it is not durable */
-    _Atomic uint32_t is_over; /* to be waited for */
+    uint64_t turn; /* it waits for this one */
+    int status;    /* LW_OK, or why it is not durable */
+    _Atomic uint32_t is_over;
     struct lw__journal_wait *next;
     /* Instead of that: called on the store's thread with no lock held, and then the wait is its
      * own. NULL: nobody is called */
@@ -97,6 +97,7 @@ struct lw__journal_batch {
     struct lw__journal_entry *entries;
     size_t count, capacity;
     struct lw__journal_wait *waits;
+    uint32_t sleeper_count; /* of the waits: those that nobody calls */
 };
 
 struct lw__journal {
@@ -106,10 +107,12 @@ struct lw__journal {
     void *user;
     /* guarded by the index's mutex */
     struct lw__journal_batch batch; /* what is being collected */
-    uint64_t number;                /* of it */
+    uint64_t number;                /* of its turn */
     uint64_t pending;               /* entries that are not durable yet */
     bool has_lost_notes;            /* there was no memory for one: they have to be looked for */
     bool has_marks;                 /* LW__NOTE_CHANGE or _PUBLISH, at some tasks of it */
+    /* atomic */
+    _Atomic uint32_t told[2]; /* rises when a turn of even, or odd, number is over: slept on */
 };
 
 void lw__journal_init(struct lw__journal *journal, const lw_allocator *allocator,
@@ -135,9 +138,12 @@ void lw__journal_undo(struct lw__journal *journal, size_t count);
  * not. */
 void lw__journal_await_locked(struct lw__journal *journal, struct lw__journal_wait *wait);
 
-/* Takes what was collected, and begins a new batch with the memory of `empty`. What could not be
- * noted is looked for before. */
-void lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *empty);
+/* Takes what was collected, behind what `batch` has already. What could not be noted is looked for
+ * before. False: there is nothing, or no memory to add it to what is there. */
+bool lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *batch);
+
+/* What comes from now on is of another turn. */
+void lw__journal_close_locked(struct lw__journal *journal);
 
 /* A batch is durable: lets its effects go. It is empty then, but for its waits. */
 void lw__journal_flush_locked(struct lw__index *index, struct lw__journal_batch *batch,
@@ -150,8 +156,12 @@ void lw__journal_flush_locked(struct lw__index *index, struct lw__journal_batch 
 void lw__journal_fail_locked(struct lw__index *index, struct lw__journal_batch *batch,
                              bool is_unsure, uint64_t now);
 
-/* After the mutex was released: tells those who wait. */
-void lw__journal_tell(struct lw__journal_batch *batch, int status);
+/* After the mutex was released: tells those who wait. One system call wakes all that sleep (one for
+ * each took the pump 3 µs, and let each of them take its processor away). */
+void lw__journal_tell(struct lw__journal *journal, struct lw__journal_batch *batch, int status);
+
+/* Sleeps until it is told. */
+void lw__journal_sleep(struct lw__journal *journal, struct lw__journal_wait *wait);
 
 void lw__journal_free_batch(struct lw__journal *journal, struct lw__journal_batch *batch);
 

@@ -3,6 +3,8 @@
 
 #include "store/journal.h"
 
+#include <pthread.h>
+
 static struct rig rig;
 static struct lw__journal journal;
 static struct lw__journal_batch batch;
@@ -187,5 +189,94 @@ TEST(a_task_that_says_much_is_written_once_a_turn) {
     SETTLE(&rig, attempt, .verdict = LW__VERDICT_ABORT);
     write_all();
     assert_empty(&rig);
+    close_journal(memory);
+}
+
+TEST(what_is_taken_later_stands_behind_what_was_taken_before) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    struct lw__journal_wait first = {0}, second = {0};
+    uint64_t a = PUT(&rig, 0)->id;
+    lw__journal_await_locked(&journal, &first);
+    take();
+    uint64_t b = PUT(&rig, 0)->id;
+    lw__journal_await_locked(&journal, &second);
+    take();
+    assert_int_equal(batch.count, 2);
+    assert_int_equal(batch.entries[0].id, a);
+    assert_int_equal(batch.entries[1].id, b);
+    assert_int_equal(batch.sleeper_count, 2);
+    assert_int_equal(journal.batch.sleeper_count, 0);
+    flush();
+    lw__journal_tell(&journal, &batch, LW_OK);
+    assert_int_equal(first.is_over, 1);
+    assert_int_equal(second.is_over, 1);
+    assert_int_equal(journal.pending, 0);
+    close_journal(memory);
+}
+
+TEST(what_there_is_no_memory_to_take_along_stays_for_the_next_turn) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    for (int i = 0; i < 2; i++) /* as it is filled by two at a time */
+        PUT(&rig, 0);
+    fill_to_the_brim();
+    take();
+    size_t count = batch.count;
+    PUT(&rig, 0);
+    lw_test_memory_fail_at(memory, 1);
+    CHECK(!lw__journal_take_locked(rig.store->index, &batch));
+    CHECK(lw_test_memory_has_failed(memory));
+    lw_test_memory_fail_at(memory, 0);
+    assert_int_equal(batch.count, count);
+    assert_int_equal(journal.batch.count, 1);
+    flush();
+    write_all();
+    assert_int_equal(journal.pending, 0);
+    close_journal(memory);
+}
+
+struct sleeper {
+    struct lw__journal_wait wait;
+    pthread_t thread;
+};
+
+static void *sleep_until_told(void *arg) {
+    lw__journal_sleep(&journal, arg);
+    return NULL;
+}
+
+static void start_sleepers(struct sleeper *sleepers, int count) {
+    for (int i = 0; i < count; i++) {
+        lw__journal_await_locked(&journal, &sleepers[i].wait);
+        assert_int_equal(
+            pthread_create(&sleepers[i].thread, NULL, sleep_until_told, &sleepers[i].wait), 0);
+    }
+}
+
+static void join_sleepers(struct sleeper *sleepers, int count) {
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(pthread_join(sleepers[i].thread, NULL), 0);
+        assert_int_equal(sleepers[i].wait.status, LW_OK);
+    }
+}
+
+/* Those of the next turn sleep on. */
+TEST(all_that_sleep_until_a_turn_is_over_wake) {
+    enum { SLEEPERS = 8 };
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    static struct sleeper now[SLEEPERS], later[SLEEPERS];
+    start_sleepers(now, SLEEPERS);
+    take();
+    lw__journal_close_locked(&journal);
+    start_sleepers(later, SLEEPERS);
+    lw__journal_tell(&journal, &batch, LW_OK);
+    join_sleepers(now, SLEEPERS);
+    for (int i = 0; i < SLEEPERS; i++)
+        assert_int_equal(later[i].wait.is_over, 0);
+    take();
+    lw__journal_tell(&journal, &batch, LW_OK);
+    join_sleepers(later, SLEEPERS);
     close_journal(memory);
 }

@@ -11,6 +11,7 @@
 #define RETRY_MS_MAX 2000
 #define ECHO_MS 5   /* how long after its own writes it looks whether there were others */
 #define LOOK_MS 250 /* how often it looks if nobody can tell it */
+#define TAKES_MAX 8 /* in one turn */
 
 /* ---- being called ------------------------------------------------------------------------- */
 
@@ -43,8 +44,7 @@ void lw__pump_init(struct lw__pump *pump, struct lw__index *index, const struct 
 int lw__pump_await(struct lw__pump *pump, struct lw__journal_wait *wait) {
     if (pump->is_synchronous)
         lw__pump_run(pump);
-    while (!atomic_load(&wait->is_over))
-        lw__futex_wait(&wait->is_over, 0, LW__NEVER);
+    lw__journal_sleep(&pump->journal, wait);
     return wait->status;
 }
 
@@ -62,16 +62,43 @@ void lw__pump_distrust(struct lw__pump *pump, const lw_error *err) {
 
 /* Readers may look at tasks and blocks as long as they are in a grace section: so may the pump,
  * whose entries are of tasks that cannot leave before their turn is over. */
-static int write_all(struct lw__pump *pump, const struct lw__journal_batch *batch, lw_error *err) {
-    int rc = pump->failures > 0 ? pump->ops->recover(pump->db, err) : LW_OK;
+static int write_from(struct lw__pump *pump, size_t first, lw_error *err) {
+    const struct lw__journal_batch *batch = &pump->batch;
+    int rc = LW_OK;
+    uint32_t ticket = lw__grace_enter(&pump->index->grace);
+    for (size_t i = first; rc == LW_OK && i < batch->count; i++)
+        rc = pump->ops->write(pump->db, &batch->entries[i], err);
+    lw__grace_leave(&pump->index->grace, ticket);
+    return rc;
+}
+
+/* Who was told of the last turn comes again while this one is being written, and would have to wait
+ * for the next. So they are taken along, until as many wait as did then: what one thread waits for
+ * it cannot ask for twice. False: the turn is closed. */
+static bool take_more(struct lw__pump *pump, int takes) {
+    struct lw__index *index = pump->index;
+    lw__brief_lock(&index->mu);
+    bool must_take = takes < TAKES_MAX && pump->failures == 0
+                     && pump->batch.sleeper_count < pump->crowd
+                     && pump->journal.batch.sleeper_count > 0;
+    bool has_more = must_take && lw__journal_take_locked(index, &pump->batch);
+    if (!has_more)
+        lw__journal_close_locked(&pump->journal);
+    lw__brief_unlock(&index->mu);
+    return has_more;
+}
+
+static int write_all(struct lw__pump *pump, lw_error *err) {
+    size_t written = 0;
+    int takes = 0, rc = pump->failures > 0 ? pump->ops->recover(pump->db, err) : LW_OK;
     if (rc == LW_OK)
         rc = pump->ops->begin(pump->db, err);
     if (rc < 0)
         return rc;
-    uint32_t ticket = lw__grace_enter(&pump->index->grace);
-    for (size_t i = 0; rc == LW_OK && i < batch->count; i++)
-        rc = pump->ops->write(pump->db, &batch->entries[i], err);
-    lw__grace_leave(&pump->index->grace, ticket);
+    do {
+        rc = write_from(pump, written, err);
+        written = pump->batch.count;
+    } while (rc == LW_OK && take_more(pump, ++takes));
     LW__POINT("pump: written, not committed");
     if (rc == LW_OK)
         rc = pump->ops->commit(pump->db, err);
@@ -103,8 +130,9 @@ static void settle_turn(struct lw__pump *pump, int rc, const lw_error *err) {
         index->trouble = *err;
     pump->failures = rc == LW_OK ? 0 : pump->failures + 1;
     halt_or_go_on_locked(index, rc != LW_OK);
+    pump->crowd = batch->sleeper_count + pump->journal.batch.sleeper_count;
     lw__brief_unlock(&index->mu);
-    lw__journal_tell(batch, rc);
+    lw__journal_tell(&pump->journal, batch, rc);
     atomic_fetch_add(&pump->turns, 1);
     lw__mutex_lock(&pump->after_mu);
     if (pump->after_turn)
@@ -143,7 +171,7 @@ static bool turn(struct lw__pump *pump) {
     }
     if (batch->count == 0 && !batch->waits && !must_write)
         return false;
-    int rc = batch->count > 0 || must_write ? write_all(pump, batch, &err) : LW_OK;
+    int rc = batch->count > 0 || must_write ? write_all(pump, &err) : LW_OK;
     if (rc < 0)
         lw__log(index->options.log, LW_LOG_ERROR, "store", "a turn could not be written",
                 LW__FIELD_TEXT("why", err.message), LW__FIELD_U64("entries", batch->count));

@@ -1,7 +1,7 @@
 /* The pump: the one thread of a database store that writes. In each turn it takes what the index
  * has noted since the last one (store/journal.h), writes it in one transaction, and then lets go
  * what waited for that: tasks that were put can run, ends have their effects, submitters return.
- * Everything that comes while it writes goes into the next turn: group commit needs nothing else.
+ * What comes while it commits goes into the next turn: group commit needs nothing else.
  *
  * It sleeps while nothing is noted. When a turn cannot be written, its puts are refused, everything
  * else is tried again, less and less often, and no new attempt starts until it has worked.
@@ -65,6 +65,7 @@ struct lw__pump {
     struct lw__journal journal;
     /* of whoever takes the turns */
     struct lw__journal_batch batch; /* what it writes; after a failure, what it writes again */
+    uint32_t crowd;                 /* who slept until the last turn was over, or came meanwhile */
     uint32_t failures;              /* turns in a row */
     bool has_echo;                  /* somebody has written: it itself, for all it knows */
     bool is_suspicious;             /* it may have been another connection */
