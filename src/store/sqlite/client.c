@@ -31,6 +31,12 @@ static sqlite3_stmt *statement(const struct lw__sqlite *sqlite, enum lw__sql whi
     return sqlite->file->statements[which];
 }
 
+/* It was closed to be opened anew, and could not be. */
+int lw__sqlite_client_look(struct lw__sqlite *sqlite, lw_error *err) {
+    struct lw__sqlite_file *file = sqlite->file;
+    return file->db ? lw__sqlite_place_check(file, err) : lw__sqlite_file_reopen(file, err);
+}
+
 /* ---- reading ------------------------------------------------------------------------------ */
 
 static void bind_name(sqlite3_stmt *s, int at, const char *name) {
@@ -90,7 +96,7 @@ static int read_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted
 static int copy_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted,
                       struct lw__task *copy, lw_error *err) {
     lw__mutex_lock(&sqlite->client_mu);
-    int rc = lw__sqlite_place_check(sqlite->file, err);
+    int rc = lw__sqlite_client_look(sqlite, err);
     if (rc == LW_OK)
         rc = read_first(sqlite, wanted, copy, err);
     lw__mutex_unlock(&sqlite->client_mu);
@@ -148,7 +154,7 @@ static int read_counts(struct lw__sqlite *sqlite, uint64_t counts[LW_ABORTED + 1
 static int count_states(struct lw__store *store, uint64_t counts[LW_ABORTED + 1]) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
     lw__mutex_lock(&sqlite->client_mu);
-    int rc = lw__sqlite_place_check(sqlite->file, NULL);
+    int rc = lw__sqlite_client_look(sqlite, NULL);
     if (rc == LW_OK)
         rc = read_counts(sqlite, counts);
     lw__mutex_unlock(&sqlite->client_mu);
@@ -172,7 +178,7 @@ static int64_t read_version(struct lw__sqlite *sqlite) {
 static int64_t version_of(struct lw__store *store) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
     lw__mutex_lock(&sqlite->client_mu);
-    bool is_there = lw__sqlite_place_check(sqlite->file, NULL) == LW_OK;
+    bool is_there = lw__sqlite_client_look(sqlite, NULL) == LW_OK;
     int64_t version = is_there ? read_version(sqlite) : -1;
     lw__mutex_unlock(&sqlite->client_mu);
     return version;
@@ -266,8 +272,11 @@ static int check_room(struct lw__sqlite *sqlite, size_t count, lw_error *err) {
                          (unsigned long long)size, (unsigned long long)limit);
 }
 
+/* After a sync that failed nothing is promised before the file is sure again. */
 static int begin(struct lw__sqlite *sqlite, lw_error *err) {
-    int rc = lw__sqlite_place_check(sqlite->file, err);
+    int rc = lw__sqlite_client_look(sqlite, err);
+    if (rc == LW_OK && sqlite->is_unsure)
+        rc = lw__sqlite_reassure(sqlite, err);
     return rc == LW_OK ? lw__sqlite_file_run(sqlite->file, LW__SQL_BEGIN, SUBMITTING, err) : rc;
 }
 
@@ -280,11 +289,12 @@ static int commit(struct lw__sqlite *sqlite, lw_error *err) {
         !sqlite3_get_autocommit(sqlite->file->db) || (detail.native & 0xff) == SQLITE_FULL;
     if (rc == LW_OK)
         return LW_OK;
+    sqlite->is_unsure = !is_undone;
     return lw__error_set(err, is_undone ? rc : LW_EUNSURE, detail.native, "%s", detail.message);
 }
 
 static void roll_back(struct lw__sqlite *sqlite) {
-    if (!sqlite3_get_autocommit(sqlite->file->db))
+    if (sqlite->file->db && !sqlite3_get_autocommit(sqlite->file->db))
         lw__sqlite_file_run(sqlite->file, LW__SQL_ROLLBACK, SUBMITTING, NULL);
 }
 

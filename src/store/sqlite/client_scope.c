@@ -81,12 +81,10 @@ static void copy_scope(sqlite3_stmt *row, struct lw__scope_copy *copy) {
 /* One statement of two may be of another moment: a scope that moves between them looks as if its
  * fence stood, which it does right then. */
 static int take(struct lw__sqlite *sqlite, sqlite3_stmt *row, struct lw__scope_copy *copy) {
-    int rc = lw__sqlite_place_check(sqlite->file, NULL);
-    int code = rc == LW_OK ? sqlite3_step(row) : SQLITE_OK;
-    if (rc == LW_OK && code == SQLITE_DONE)
-        rc = LW_ENOTFOUND;
-    else if (rc == LW_OK)
-        rc = lw__sqlite_explain(sqlite->file->db, code, "read the store", NULL);
+    int code = sqlite3_step(row);
+    int rc = code == SQLITE_DONE
+                 ? LW_ENOTFOUND
+                 : lw__sqlite_explain(sqlite->file->db, code, "read the store", NULL);
     if (rc == LW_OK)
         copy_scope(row, copy);
     if (rc == LW_OK && copy->task_capacity > 0)
@@ -99,10 +97,13 @@ static int take(struct lw__sqlite *sqlite, sqlite3_stmt *row, struct lw__scope_c
 int lw__sqlite_client_scope_find(struct lw__store *store, const char *name,
                                  struct lw__scope_copy *copy) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
-    sqlite3_stmt *row = sqlite->file->statements[LW__SQL_SCOPE_FIND];
     lw__mutex_lock(&sqlite->client_mu);
-    sqlite3_bind_text(row, 1, name, -1, SQLITE_STATIC);
-    int rc = take(sqlite, row, copy);
+    int rc = lw__sqlite_client_look(sqlite, NULL);
+    sqlite3_stmt *row = sqlite->file->statements[LW__SQL_SCOPE_FIND];
+    if (rc == LW_OK) {
+        sqlite3_bind_text(row, 1, name, -1, SQLITE_STATIC);
+        rc = take(sqlite, row, copy);
+    }
     lw__mutex_unlock(&sqlite->client_mu);
     return rc;
 }
@@ -110,10 +111,13 @@ int lw__sqlite_client_scope_find(struct lw__store *store, const char *name,
 int lw__sqlite_client_scope_next(struct lw__store *store, uint64_t after,
                                  struct lw__scope_copy *copy) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
-    sqlite3_stmt *row = sqlite->file->statements[LW__SQL_SCOPE_NEXT];
     lw__mutex_lock(&sqlite->client_mu);
-    sqlite3_bind_int64(row, 1, after < INT64_MAX ? (int64_t)after : INT64_MAX);
-    int rc = take(sqlite, row, copy);
+    int rc = lw__sqlite_client_look(sqlite, NULL);
+    sqlite3_stmt *row = sqlite->file->statements[LW__SQL_SCOPE_NEXT];
+    if (rc == LW_OK) {
+        sqlite3_bind_int64(row, 1, after < INT64_MAX ? (int64_t)after : INT64_MAX);
+        rc = take(sqlite, row, copy);
+    }
     lw__mutex_unlock(&sqlite->client_mu);
     return rc;
 }

@@ -6,6 +6,7 @@
  *     intake.c   from the outbox into the index  outbox.c a program's own connection
  *     recall.c   payloads, back into memory      reader.h a connection that only reads
  *     remove.c   rows that leave                 running.h who runs what
+ *     recover.c  after a write that failed
  *     client.c   the port, where another process is the owner; client_scope.c: its scopes
  */
 #ifndef LW_STORE_SQLITE_SQLITE_H
@@ -48,7 +49,8 @@ struct lw__sqlite {
     struct lw__reader for_workers, for_lookers; /* whoever looks does not hold up attempts */
     struct lw__running running;
     uint64_t last_generation; /* of scopes, as it was last written; the pump's */
-    bool is_unsure;           /* what is in the file, until it was opened anew; the pump's */
+    bool is_unsure;           /* what is in the file, until it was opened anew; the pump's,
+                                 or of a client guarded by client_mu */
     struct lw__intake intake;
     struct lw__mutex client_mu; /* of a client: one at a time uses the file */
     struct lw__removal task_removal, history_removal, lease_removal; /* the pump's */
@@ -77,6 +79,9 @@ int lw__sqlite_open_client(struct lw__sqlite *sqlite, const struct lw__store_opt
 /* Whether the owner runs this task right now. */
 bool lw__sqlite_client_runs(const struct lw__sqlite *sqlite, uint64_t id);
 
+/* Under client_mu: the file is there, and open. LW_OK, or as an open. */
+int lw__sqlite_client_look(struct lw__sqlite *sqlite, lw_error *err);
+
 /* client_scope.c; see struct lw__store_ops. */
 int lw__sqlite_client_scope_find(struct lw__store *store, const char *name,
                                  struct lw__scope_copy *copy);
@@ -89,6 +94,15 @@ extern const struct lw__db_ops lw__sqlite_db_ops; /* for the pump; db is a struc
 
 /* Before the first attempt: notes in the file which tokens may be given from now on. */
 int lw__sqlite_set_tokens_aside(struct lw__sqlite *sqlite, lw_error *err);
+
+/* ---- recover.c ---------------------------------------------------------------------------- */
+
+/* For the pump: see struct lw__db_ops. */
+int lw__sqlite_recover(void *db, lw_error *err);
+
+/* is_unsure: opens the file anew, with a truncating checkpoint before and after it. LW_OK: it is
+ * sure again; otherwise as an open does, and lw__sqlite_file_reopen says what may be called. */
+int lw__sqlite_reassure(struct lw__sqlite *sqlite, lw_error *err);
 
 /* ---- load.c ------------------------------------------------------------------------------- */
 

@@ -480,47 +480,12 @@ static void rollback(void *db) {
         run(sqlite, LW__SQL_ROLLBACK, NULL);
 }
 
-/* Moves all that is committed from the -wal file to the database, and cuts that file off. */
-static int checkpoint(struct lw__sqlite *sqlite, lw_error *err) {
-    sqlite3 *db = sqlite->file->db;
-    int code = sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    if (lw__sqlite_trouble(db, code) == LW__TROUBLE_SYNC)
-        sqlite->is_unsure = true;
-    return lw__sqlite_explain(db, code, "bring the file up to date", err);
-}
-
-/* After a sync that failed the -wal file may read as if all were well, and not be on the disk. The
- * connection that wrote it knows how far it was synced, and moves no more than that; one that is
- * opened before this is done would believe what it reads. */
-static int reassure(struct lw__sqlite *sqlite, lw_error *err) {
-    lw__reader_close(&sqlite->for_workers);
-    lw__reader_close(&sqlite->for_lookers);
-    int rc = sqlite->file->db ? checkpoint(sqlite, err) : LW_OK;
-    if (rc == LW_OK)
-        rc = lw__sqlite_file_reopen(sqlite->file, err);
-    if (rc == LW_OK)
-        rc = checkpoint(sqlite, err);
-    if (rc == LW_OK)
-        sqlite->is_unsure = false;
-    sqlite->intake.version = -1; /* it was of the connection before */
-    return rc;
-}
-
-/* Otherwise it is worth a try even with the -wal file as it is. */
-static int recover(void *db, lw_error *err) {
-    struct lw__sqlite *sqlite = db;
-    if (sqlite->is_unsure)
-        return reassure(sqlite, err);
-    int rc = checkpoint(sqlite, err);
-    return sqlite->is_unsure ? rc : LW_OK;
-}
-
 const struct lw__db_ops lw__sqlite_db_ops = {
     .begin = begin,
     .write = write_entry,
     .commit = commit,
     .rollback = rollback,
-    .recover = recover,
+    .recover = lw__sqlite_recover,
     .intake = lw__sqlite_intake,
     .watch = lw__sqlite_watch,
     .heed = lw__sqlite_heed,
