@@ -399,7 +399,8 @@ LW_API int lw_metrics_write(lw_engine *engine,
  * .is_unfinished to show.
  * Returns LW_OK: nothing runs any more, and under the two drains nothing is left to do.
  * LW_ETIMEDOUT: something still runs or waits; a later stop can wait again. LW_PENDING: called
- * inside a handler or callback: the stop has begun, and nobody was waited for. LW_EINVAL,
+ * inside a handler or callback: the stop has begun, and nobody was waited for; contexts are done
+ * when timeout_ms have passed all the same. LW_EINVAL,
  * LW_EFORKED. Idempotent, any number at once; a harder mode wins. Since: 0.2 */
 LW_API int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms);
 

@@ -245,7 +245,8 @@ LW_API int lw_pool_get_stats(lw_pool *pool, lw_pool_stats *stats);
  * LW_DROP has returned no further task starts. Returns LW_OK: everything has ended. LW_ETIMEDOUT:
  * something still runs, lw_pool_running lists it; under LW_DRAIN the contexts are done now, and
  * what is still queued goes on being run, so that a later stop can wait again, or drop. LW_PENDING:
- * called inside a task of this pool: the stop has begun, and nobody was waited for. LW_EINVAL,
+ * called inside a task of this pool: the stop has begun, and nobody was waited for; under LW_DRAIN
+ * the contexts are done when timeout_ms have passed all the same. LW_EINVAL,
  * LW_EFORKED. Idempotent, and any number at once; a later LW_DROP wins over an earlier LW_DRAIN,
  * never the reverse. Since: 0.1 */
 LW_API int lw_pool_stop(lw_pool *pool, lw_stop_mode mode, int64_t timeout_ms);

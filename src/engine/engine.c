@@ -100,6 +100,7 @@ static void init(lw_engine *engine) {
     lw__timer_init(&engine->alarms, lw__engine_now(engine));
     lw__random_seed(&engine->random, engine->set.seed);
     atomic_init(&engine->sleeps_until, LW__NEVER);
+    atomic_init(&engine->stop_deadline, LW__NEVER);
     lw__answers_init(engine);
     atomic_init(&engine->holders, 1);
 }

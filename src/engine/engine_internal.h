@@ -211,6 +211,7 @@ struct lw_engine {
     _Atomic uint64_t recent;                  /* the last time that a hand has read */
     _Alignas(64) _Atomic uint32_t stop_level; /* enum lw__stop_level */
     _Atomic bool is_out_of_time;              /* a stop is past its deadline */
+    _Atomic uint64_t stop_deadline;           /* of one that nobody waits for; LW__NEVER: none */
     _Atomic uint32_t beginning;               /* stops that have not told everybody yet */
     _Atomic bool is_started;
     _Atomic uint64_t refused, stuck_total;
@@ -587,6 +588,9 @@ void lw__alarm_set(struct lw__hand *hand, uint64_t token, uint64_t deadline);
 void lw__alarm_cancel(struct lw__hand *hand);
 
 /* ---- stop.c ------------------------------------------------------------------------------- */
+
+/* The scheduler's: ends the time of a stop that was begun inside a handler. Returns when. */
+uint64_t lw__stop_watch(lw_engine *engine, uint64_t now);
 
 /* After something has ended: wakes those who wait for quiet. */
 void lw__stop_look(lw_engine *engine);

@@ -1,5 +1,5 @@
 /* The scheduler: the one thread of an engine that looks at the time. It sweeps the store (delays,
- * retries, limits, retention), ends attempts at their deadlines, and relieves hands that sit in a
+ * retries, limits, retention), ends attempts at their deadlines and at a stop's, and relieves hands that sit in a
  * slow task. It sleeps until the next moment at which any of this is due; with nothing to come it
  * sleeps for good. */
 #include "engine/engine_internal.h"
@@ -93,6 +93,7 @@ uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now) {
     lw__mutex_lock(&engine->alarms_mu);
     due = earlier(due, lw__timer_next_due(&engine->alarms));
     lw__mutex_unlock(&engine->alarms_mu);
+    due = earlier(due, lw__stop_watch(engine, now));
     lw__submit_offer_room(engine);
     lw__stop_announce(engine);
     lw__engine_attend(engine);

@@ -94,6 +94,30 @@ static void end_time(lw_engine *engine) {
     lw__hand_end_all(engine, LW_REASON_STOP);
 }
 
+uint64_t lw__stop_watch(lw_engine *engine, uint64_t now) {
+    uint64_t deadline = atomic_load(&engine->stop_deadline);
+    if (deadline > now)
+        return deadline;
+    if (atomic_exchange(&engine->stop_deadline, LW__NEVER) != LW__NEVER)
+        end_time(engine);
+    return LW__NEVER;
+}
+
+/* Nobody waits for it here: the scheduler looks at the time instead. The earliest deadline counts,
+ * as it does of stops that wait. */
+static int leave_to_scheduler(lw_engine *engine, uint64_t deadline) {
+    if (deadline <= lw__engine_now(engine)) {
+        end_time(engine);
+        return LW_PENDING;
+    }
+    uint64_t seen = atomic_load(&engine->stop_deadline);
+    while (deadline < seen
+           && !atomic_compare_exchange_weak(&engine->stop_deadline, &seen, deadline))
+        ;
+    lw__scheduler_hasten(engine, deadline);
+    return LW_PENDING;
+}
+
 static int check_times(const lw_engine *engine, int64_t timeout_ms) {
     int rc = lw__engine_check(engine);
     if (rc == LW_OK && (timeout_ms < -1 || timeout_ms > LW_TIMEOUT_MS_MAX))
@@ -110,7 +134,7 @@ int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms) {
     uint64_t deadline = lw__deadline_in(engine->set.clock, timeout_ms);
     begin(engine, level_of(mode));
     if (lw__hand_is_inside(engine))
-        return LW_PENDING;
+        return leave_to_scheduler(engine, deadline);
     if (!wait_for_quiet(engine, deadline)) {
         if (lw__engine_is_forked(engine))
             return LW_EFORKED;

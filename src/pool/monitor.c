@@ -1,7 +1,7 @@
 /* The monitor: the one thread of a pool that looks at the time.
  *
- * It exists in pools with a guard timeout, and in those where a worker has begun to hurry. It ends
- * the contexts of tasks whose guard timeout has passed, declares stuck those that go on regardless,
+ * It exists in pools with a guard timeout, in those where a worker has begun to hurry, and where a
+ * task has begun a drain. It ends the contexts of tasks whose guard timeout, or stop, has passed, declares stuck those that go on regardless,
  * and takes attention and batch away from hurrying workers that do not move on (attention.c). It
  * sleeps until the next moment at which any of this can be needed: a task that starts now cannot be
  * due before a whole timeout has passed, so a guarded pool wakes it about once per timeout, not per
@@ -148,6 +148,7 @@ static uint64_t watch_all(lw_pool *pool, uint64_t now, bool *is_anybody) {
     }
     if (lw__lot_count(&pool->room) > 0)
         lw__pool_offer_room(pool, false);
+    next = earlier(next, lw__pool_watch_stop(pool, now));
     if (!pool->is_guarded)
         return next;
     next = earlier(next, watch_guests(pool, now));
@@ -161,7 +162,7 @@ static bool must_end(lw_pool *pool) {
     return must;
 }
 
-/* Sleeps without a time, unless somebody has come to work since. */
+/* Sleeps without a time but a drain's, unless somebody has come to work since. */
 static void go_away(lw_pool *pool) {
     struct lw__waiter me = {0};
     bool is_anybody;
@@ -171,7 +172,7 @@ static void go_away(lw_pool *pool) {
     if (is_anybody || must_end(pool))
         lw__lot_leave(&pool->monitor_lot, &me);
     else
-        lw__lot_wait(&pool->monitor_lot, &me, pool->set.clock, LW__NEVER);
+        lw__lot_wait(&pool->monitor_lot, &me, pool->set.clock, atomic_load(&pool->stop_deadline));
     atomic_store(&pool->is_monitor_away, 0);
 }
 

@@ -18,6 +18,7 @@ static void init(lw_pool *pool) {
     lw__lot_init(&pool->room);
     lw__lot_init(&pool->quiet);
     lw__lot_init(&pool->monitor_lot);
+    atomic_init(&pool->stop_deadline, LW__NEVER);
     lw__mutex_init(&pool->mu);
     lw__mutex_init(&pool->records_mu);
     /* Bounded by what holds them: the queue, the reserves, and callers that wait or run one. */

@@ -198,6 +198,7 @@ struct lw_pool {
     _Alignas(LW__CACHE_LINE) _Atomic uint32_t stop_mode;
     _Atomic uint32_t
         birth_reason; /* tasks start with this reason to end: after the deadline of a drain */
+    _Atomic uint64_t stop_deadline; /* of a drain that nobody waits for; LW__NEVER: none */
     _Atomic uint32_t
         attentive; /* workers that will look at the queue before they sleep or run something slow */
     _Atomic uint32_t orphans;         /* tasks in batches that any worker may take */
@@ -457,6 +458,9 @@ bool lw__pool_may_end(lw_pool *pool);
 /* Wakes callers of wait_idle and stop if what they wait for may be true. */
 void lw__pool_announce_quiet(lw_pool *pool);
 void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode);
+
+/* The monitor's: ends the time of a drain that was begun inside a task. Returns when. */
+uint64_t lw__pool_watch_stop(lw_pool *pool, uint64_t now);
 bool lw__pool_has_ended_locked(lw_pool *pool) LW__REQUIRES(pool->mu);
 
 /* ---- pool.c ------------------------------------------------------------------------------- */

@@ -159,6 +159,35 @@ void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode) {
     lw__attention_wake_all(pool);
 }
 
+static void end_drain(lw_pool *pool) {
+    atomic_store(&pool->birth_reason, LW_REASON_STOP); /* for those that start from now on */
+    lw__runner_end_all(pool, LW_REASON_STOP);
+}
+
+uint64_t lw__pool_watch_stop(lw_pool *pool, uint64_t now) {
+    uint64_t deadline = atomic_load(&pool->stop_deadline);
+    if (deadline > now)
+        return deadline;
+    if (atomic_exchange(&pool->stop_deadline, LW__NEVER) != LW__NEVER)
+        end_drain(pool);
+    return LW__NEVER;
+}
+
+/* Nobody waits for it here: the monitor looks at the time instead. The earliest deadline counts, as
+ * it does of stops that wait. Without a thread for the monitor it is over at once. */
+static int leave_to_monitor(lw_pool *pool, uint64_t deadline) {
+    uint64_t seen = atomic_load(&pool->stop_deadline);
+    if (deadline <= lw__now(pool->set.clock)
+        || (deadline != LW__NEVER && !lw__monitor_start(pool))) {
+        end_drain(pool);
+        return LW_PENDING;
+    }
+    while (deadline < seen && !atomic_compare_exchange_weak(&pool->stop_deadline, &seen, deadline))
+        ;
+    lw__monitor_rouse(pool);
+    return LW_PENDING;
+}
+
 int lw_pool_stop(lw_pool *pool, lw_stop_mode mode, int64_t timeout_ms) {
     int rc = mode == LW_DRAIN || mode == LW_DROP ? check_wait(pool, timeout_ms) : LW_EINVAL;
     if (rc < 0)
@@ -166,16 +195,15 @@ int lw_pool_stop(lw_pool *pool, lw_stop_mode mode, int64_t timeout_ms) {
     uint64_t deadline = lw__deadline_in(pool->set.clock, timeout_ms);
     lw__pool_begin_stop(pool, mode);
     if (lw__runner_is_inside(pool))
-        return LW_PENDING;
+        return lw__pool_stop_mode(pool) == LW__DRAINING ? leave_to_monitor(pool, deadline)
+                                                        : LW_PENDING;
     if (await(pool, has_ended, deadline)
         || (has_only_to_leave(pool) && await(pool, has_ended, LW__NEVER))) {
         drop_backlog(pool); /* nothing, unless nobody was left to drain it */
         return LW_OK;
     }
-    if (mode == LW_DRAIN) {
-        atomic_store(&pool->birth_reason, LW_REASON_STOP); /* for those that start from now on */
-        lw__runner_end_all(pool, LW_REASON_STOP);
-    }
+    if (mode == LW_DRAIN)
+        end_drain(pool);
     lw__mutex_lock(&pool->mu);
     pool->has_timed_out = true;
     lw__mutex_unlock(&pool->mu);

@@ -359,11 +359,14 @@ static void check_stop(struct world *w, lw_stop_mode mode) {
 }
 
 static void begin_stop(struct world *w, lw_stop_mode mode) {
+    bool is_out_of_time = world_chance(w, 5);
     world_begin_step(w, "begin to stop", (uint64_t)mode);
     lw__hand_enter(&w->inside);
-    world_expect_status(w, 0, lw_stop(w->engine, mode, 0), LW_PENDING);
+    world_expect_status(w, 0, lw_stop(w->engine, mode, is_out_of_time ? 0 : -1), LW_PENDING);
     lw__hand_leave(&w->inside);
     sim_begin_stop(&w->model, mode);
+    if (is_out_of_time)
+        sim_end_contexts(&w->model, LW_REASON_STOP);
     world_end_step(w);
 }
 

@@ -229,6 +229,32 @@ TEST(a_handler_may_stop_its_engine) {
     }
 }
 
+static lw_outcome do_drain_for_a_moment(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    tally_await(&gate.arrived, 1);
+    assert_status(lw_stop(lw_ctx_user(ctx), LW_DRAIN, 1), LW_PENDING);
+    while (lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX) == LW_OK)
+        ;
+    assert_int_equal(lw_ctx_reason(ctx), LW_REASON_STOP);
+    return lw_done(ctx);
+}
+
+TEST(the_deadline_of_a_drain_that_a_handler_has_begun_ends_contexts) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 2);
+    handle(engine, "wait", do_until_done, NULL);
+    handle(engine, "stop", do_drain_for_a_moment, LW_HANDLER_OPTIONS(.user = engine));
+    handle(engine, "why", do_ask_why, NULL);
+    lw_id waiting = SUBMIT(engine, .kind = "wait");
+    lw_id stopping = SUBMIT(engine, .kind = "stop");
+    SUBMIT(engine, .kind = "why");
+    start(engine);
+    await_that(state_of(engine, waiting) == LW_SCHEDULED);
+    await_that(state_of(engine, stopping) == LW_FINISHED);
+    tally_await(&runs, 1);
+    assert_status(lw_stop(engine, LW_DRAIN, LONG_MS), LW_OK);
+    close_engine(engine);
+}
+
 static lw_outcome do_close(lw_ctx *ctx, const lw_task *task) {
     (void)task;
     assert_true(lw_close(lw_ctx_user(ctx)) < 0);

@@ -98,6 +98,51 @@ TEST(a_stop_from_inside_a_task_that_the_caller_runs_does_not_wait) {
     assert_int_equal(tally_read(&drops), 0);
 }
 
+struct late {
+    struct gate gate;
+    lw_pool *pool;
+    lw_reason reasons[3];
+};
+
+static void outlast_stop(lw_ctx *ctx, void *arg) {
+    struct late *late = arg;
+    tally_add(&late->gate.arrived, 1);
+    while (lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX) == LW_OK)
+        ;
+    late->reasons[0] = lw_ctx_reason(ctx);
+}
+
+static void drain_for_a_moment(lw_ctx *ctx, void *arg) {
+    struct late *late = arg;
+    tally_await(&late->gate.arrived, 1);
+    assert_status(lw_pool_stop(late->pool, LW_DRAIN, 1), LW_PENDING);
+    while (lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX) == LW_OK)
+        ;
+    late->reasons[1] = lw_ctx_reason(ctx);
+}
+
+static void start_late(lw_ctx *ctx, void *arg) {
+    struct late *late = arg;
+    late->reasons[2] = lw_ctx_reason(ctx);
+}
+
+static void drain_inside(int64_t guard_ms) {
+    struct late late = {.gate = GATE};
+    late.pool = OPEN_POOL(.min_workers = 2, .task_timeout_ms = guard_ms);
+    assert_status(lw_pool_submit(late.pool, outlast_stop, &late), LW_OK);
+    assert_status(lw_pool_submit(late.pool, drain_for_a_moment, &late), LW_OK);
+    assert_status(lw_pool_submit(late.pool, start_late, &late), LW_OK);
+    await_that(stats_of(late.pool).workers == 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(late.reasons[i], LW_REASON_STOP);
+    close_pool(late.pool);
+}
+
+TEST(the_deadline_of_a_drain_that_a_task_has_begun_ends_contexts) {
+    drain_inside(-1);
+    drain_inside(1000000);
+}
+
 static lw_pool *dropping_pool;
 
 static void stop_when_dropped(void *arg) {
