@@ -198,11 +198,13 @@ LW_API int lw_start(lw_engine *engine, lw_error *err);
 
 /* Accepts a task. *id (may be NULL) is its id. Under LW_CALLER_RUNS a full queue makes the caller
  * run the first attempt itself, before this returns; on a store that writes to a disk it waits for
- * room instead, as under LW_BLOCK. Under LW_DROP_OLDEST the first of the queue that waits for a
- * worker is aborted.
+ * room instead, as under LW_BLOCK. Under LW_DROP_OLDEST the first ones of the queue that wait for a
+ * worker are aborted, as many as it takes, by count and bytes; if all of them were not enough, none
+ * is: LW_EFULL.
  * Returns LW_OK: accepted. LW_EXISTS (> 0): its key is taken; *id is the task that has it, and
  * nothing was accepted (arg stays the caller's). Negative, and arg stays the caller's: LW_EINVAL
- * with a sentence; LW_EFULL (LW_REFUSE, or inside a handler when the reserve is used up);
+ * with a sentence; LW_EFULL (LW_REFUSE, or inside a handler when the reserve is used up; nothing to
+ * drop; or more than there ever is room for);
  * LW_ETIMEDOUT, LW_ECANCELED (LW_BLOCK: the wait for room ended); LW_ESTOPPING; LW_ENOMEM;
  * LW_EFORKED. Since: 0.2 */
 LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err);
@@ -210,7 +212,7 @@ LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error
 /* Accepts up to LW_SUBMIT_MAX tasks, all or none. ids (may be NULL) has room for `count`; a task
  * whose key is taken gets the id of the one that has it, and is no failure. What to do without room
  * (policy, context, timeout) is what holds for the first of them; LW_BLOCK waits until there is
- * room for all.
+ * room for all, LW_DROP_OLDEST makes room for all, in the queues that they go to, or drops nothing.
  * Returns LW_OK; LW_EXISTS if some existed; what lw_submit says of the first that cannot be
  * accepted, with its number in the sentence if it is the task that is wrong. Since: 0.2 */
 LW_API int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t count, lw_id *ids,

@@ -139,15 +139,21 @@ static size_t refused_one(const struct submission *s, int rc) {
     return i;
 }
 
+/* The store drops what has to go, or nothing if that were in vain. Where an end has to be durable
+ * the room is there then, and others may be faster. */
 static int drop_and_put(struct submission *s) {
     lw_engine *engine = s->engine;
-    int rc = LW_EFULL;
-    while (rc == LW_EFULL
-           && engine->store->ops->drop_oldest(engine->store, lw__engine_now(engine),
-                                              s->puts[refused_one(s, rc)].queue))
+    const struct lw__store_ops *ops = engine->store->ops;
+    struct lw__put *first = &s->puts[0];
+    int rc;
+    first->may_drop = true;
+    do {
+        first->has_dropped = false;
         rc = put(s, lw__engine_now(engine));
+    } while (rc == LW_EFULL && first->has_dropped && ops->flush
+             && ops->flush(engine->store) == LW_OK);
     lw__engine_attend(engine);
-    if (rc < 0) { /* what was dropped has made room for nothing, or was the last of all */
+    if (rc < 0) { /* what was dropped has made room for others, or was the last of all */
         lw__submit_offer_room(engine);
         lw__stop_announce(engine);
     }

@@ -217,13 +217,3 @@ void lw__index_told(struct lw__store *store, uint64_t now, struct lw__task *task
     lw__retain_locked(index, task, now);
     lw__brief_unlock(&index->mu);
 }
-
-bool lw__index_drop_oldest(struct lw__store *store, uint64_t now, uint16_t queue) {
-    struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
-    struct lw__task *task = lw__order_oldest(&index->queues[queue]->order);
-    if (task)
-        lw__index_abort_locked(index, task, now, "dropped to make room for a newer one");
-    lw__brief_unlock(&index->mu);
-    return task != NULL;
-}

@@ -4,6 +4,7 @@
  *
  *     index.c     kinds and queues; open, close         order.c, run.c   what is next
  *     put.c       accept (plain.c: the hot path)        ids.c  keys.c    find
+ *     room.c      limits, and dropping to keep them
  *     claim.c     take, begin, put back                 retained.c       terminal tasks, by age
  *     settle.c    outcomes of attempts                  awaits.c         who waits for whom
  *     end.c       what follows from a terminal state    blocks.c         spec, errors, output
@@ -239,10 +240,6 @@ struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const stru
 /* From now on the key of this task stands for it. There is room in the table. */
 void lw__index_set_key_locked(struct lw__index *index, struct lw__task *task);
 
-/* Takes room: LW_OK, LW_EFULL. Gives back the room of a task. */
-int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put);
-void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *task);
-
 /* Whether there is or was a task with this id; one that waits in an outbox is not here yet. */
 bool lw__index_has_been_locked(const struct lw__index *index, uint64_t id);
 
@@ -253,11 +250,31 @@ bool lw__index_must_wait(const struct lw__task *task);
  * as if it was aborted. */
 void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 
-/* Counts a task that came back, whether or not there is room. */
-void lw__index_count_restored_locked(struct lw__index *index, const struct lw__task *task);
-
 /* Sets the alarm for start_by or finish_by. */
 void lw__index_set_limit_locked(struct lw__index *index, struct lw__task *task);
+
+/* ---- room.c ------------------------------------------------------------------------------- */
+
+/* Whether there is room for one that was not put yet; takes it, whether or not there is; gives it
+ * back, if it was taken. */
+bool lw__room_is_there_locked(const struct lw__index *index, const struct lw__put *put);
+void lw__room_take_locked(struct lw__index *index, struct lw__put *put);
+void lw__room_give_back_locked(struct lw__index *index, struct lw__put *put);
+
+/* Aborts what is enqueued in the queues of these puts, those whose status is LW_OK, the first
+ * first, until all of them fit; with a journal they do when that is durable. Each queue makes good
+ * its own lack, then all of them that of the engine, in the order of the puts. False: aborting all
+ * of it would not be enough, and nothing was. Also if it were not enough for those whose keys come
+ * free thereby: those lack room next. */
+bool lw__room_drop_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
+                          size_t count);
+
+/* Takes room: LW_OK, LW_EFULL. Gives back the room of a task. */
+int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put);
+void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *task);
+
+/* Counts a task that came back, whether or not there is room. */
+void lw__index_count_restored_locked(struct lw__index *index, const struct lw__task *task);
 
 /* ---- restore.c ---------------------------------------------------------------------------- */
 
@@ -373,7 +390,6 @@ static inline bool lw__index_is_pinned(const struct lw__task *task) {
 
 struct lw__task *lw__index_next_told(struct lw__store *store);
 void lw__index_told(struct lw__store *store, uint64_t now, struct lw__task *task);
-bool lw__index_drop_oldest(struct lw__store *store, uint64_t now, uint16_t queue);
 
 /* ---- retained.c --------------------------------------------------------------------------- */
 

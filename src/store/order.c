@@ -571,20 +571,23 @@ struct lw__task *lw__order_oldest(const struct lw__order_queue *queue) {
     return oldest;
 }
 
-static void each_of_run(const struct lw__run *run, void (*each)(void *user, struct lw__task *task),
+static bool each_of_run(const struct lw__run *run, bool (*each)(void *user, struct lw__task *task),
                         void *user) {
     for (const struct lw__run_block *block = run->first; block != NULL; block = block->next)
         for (uint32_t i = block->begin; i < block->end; i++)
-            if (block->items[i] != NULL)
-                each(user, block->items[i]);
+            if (block->items[i] != NULL && !each(user, block->items[i]))
+                return false;
+    return true;
 }
 
-void lw__order_each(const struct lw__lane *lane, void (*each)(void *user, struct lw__task *task),
+bool lw__order_each(const struct lw__lane *lane, bool (*each)(void *user, struct lw__task *task),
                     void *user) {
-    for (uint32_t i = 0; i < lane->run_count; i++)
-        each_of_run(&lane->runs[i], each, user);
-    for (uint32_t i = 0; i < lane->heap.count; i++)
-        each(user, heap_task(&lane->heap, i));
-    for (struct lw__task *task = lane->strays; task != NULL; task = next_stray(task))
-        each(user, task);
+    bool goes_on = true;
+    for (uint32_t i = 0; goes_on && i < lane->run_count; i++)
+        goes_on = each_of_run(&lane->runs[i], each, user);
+    for (uint32_t i = 0; goes_on && i < lane->heap.count; i++)
+        goes_on = each(user, heap_task(&lane->heap, i));
+    for (struct lw__task *task = lane->strays; goes_on && task != NULL; task = next_stray(task))
+        goes_on = each(user, task);
+    return goes_on;
 }

@@ -126,8 +126,9 @@ uint32_t lw__order_take(struct lw__order *order, struct lw__task **tasks, uint32
 /* The first by key of all tasks of a queue, shut lanes included; NULL: none. For LW_DROP_OLDEST. */
 struct lw__task *lw__order_oldest(const struct lw__order_queue *queue);
 
-/* Calls `each` for every task of the lane, in no order; nothing may be changed meanwhile. */
-void lw__order_each(const struct lw__lane *lane, void (*each)(void *user, struct lw__task *task),
+/* Calls `each` for every task of the lane, in no order, until it returns false; nothing may be
+ * changed meanwhile. False: it was cut short. */
+bool lw__order_each(const struct lw__lane *lane, bool (*each)(void *user, struct lw__task *task),
                     void *user);
 
 #endif

@@ -75,19 +75,6 @@ struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const stru
     return spec->key_scope == LW_KEY_WINDOW && spec->key_until > now ? holder : NULL;
 }
 
-static bool has_room(const struct lw__index *index, const struct lw__queue *queue, uint64_t tasks,
-                     uint64_t bytes, bool is_inside) {
-    bool is_full = index->unfinished - index->reserve_used + tasks > index->options.task_limit
-                   || queue->unfinished + tasks > queue->limit
-                   || index->bytes + bytes > index->options.byte_limit
-                   || queue->bytes + bytes > queue->byte_limit;
-    return !is_full || (is_inside && index->reserve_used + tasks <= index->options.reserve);
-}
-
-static uint64_t put_bytes(const struct lw__put *put) {
-    return put->spec ? put->spec->payload_size : put->payload_size;
-}
-
 bool lw__index_has_been_locked(const struct lw__index *index, uint64_t id) {
     if (id >= LW__OUTSIDE_IDS)
         return id < index->outside_from || lw__ids_find(&index->ids, id);
@@ -107,8 +94,8 @@ static bool has_key(const struct lw__put *put) {
     return put->spec && put->spec->key_size > 0;
 }
 
-/* Whether it exists already, and what else stands in its way. */
-static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now) {
+/* Whether it exists already, and what stands in its way but room. */
+static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t now) {
     struct lw__task *holder = has_key(put) ? lw__index_key_holder_locked(index, put, now) : NULL;
     put->id = holder ? holder->id : 0;
     if (holder)
@@ -125,61 +112,12 @@ static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now)
         return rc;
     if (put->is_taken && index->journal)
         return LW_EFULL; /* it could not run before it is durable */
-    struct lw__queue *queue = index->queues[put->queue];
-    if (!put->is_taken && !has_room(index, queue, 1, put_bytes(put), put->is_inside))
-        return LW_EFULL;
     return LW_OK;
 }
 
-/* ---- room --------------------------------------------------------------------------------- */
-
-static void count(struct lw__index *index, struct lw__kind *kind, struct lw__queue *queue,
-                  uint64_t bytes, bool is_reserved, int sign) {
-    uint64_t one = sign > 0 ? 1 : UINT64_MAX;
-    bytes = sign > 0 ? bytes : -bytes;
-    index->reserve_used += is_reserved ? one : 0;
-    index->unfinished += one;
-    index->bytes += bytes;
-    queue->unfinished += one;
-    queue->bytes += bytes;
-    kind->unfinished += one;
-}
-
-static void count_in(struct lw__index *index, struct lw__put *put) {
-    struct lw__queue *queue = index->queues[put->queue];
-    uint64_t bytes = put_bytes(put);
-    put->is_reserved = put->is_inside && !has_room(index, queue, 1, bytes, false);
-    put->is_counted = true;
-    count(index, index->kinds[put->kind], queue, bytes, put->is_reserved, 1);
-    if (put->scope)
-        lw__scope_count_locked(index, put, 1);
-}
-
-static void count_out(struct lw__index *index, struct lw__put *put) {
-    if (!put->is_counted)
-        return;
-    put->is_counted = false;
-    count(index, index->kinds[put->kind], index->queues[put->queue], put_bytes(put),
-          put->is_reserved, -1);
-    if (put->scope)
-        lw__scope_count_locked(index, put, -1);
-}
-
-void lw__index_count_restored_locked(struct lw__index *index, const struct lw__task *task) {
-    count(index, lw__index_kind_of(index, task), lw__index_queue_of(index, task),
-          lw__task_payload_size(task), (lw__task_flags(task) & LW__TASK_RESERVED) != 0, 1);
-}
-
-int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put) {
-    if (!has_room(index, index->queues[put->queue], 1, put_bytes(put), put->is_inside))
-        return LW_EFULL;
-    count_in(index, put);
-    return LW_OK;
-}
-
-void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *task) {
-    count(index, lw__index_kind_of(index, task), lw__index_queue_of(index, task),
-          lw__task_payload_size(task), lw__task_flags(task) & LW__TASK_RESERVED, -1);
+static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now) {
+    int rc = check_but_room(index, put, now);
+    return rc == LW_OK && !put->is_taken && !lw__room_is_there_locked(index, put) ? LW_EFULL : rc;
 }
 
 void lw__index_set_key_locked(struct lw__index *index, struct lw__task *task) {
@@ -343,7 +281,7 @@ static int check_all(struct lw__index *index, uint64_t now, struct lw__put *puts
         if (put->status < 0)
             return put->status;
         if (put->status == LW_OK) {
-            count_in(index, put);
+            lw__room_take_locked(index, put);
             keys += has_key(put);
         }
     }
@@ -356,7 +294,7 @@ static int accept_all(struct lw__index *index, uint64_t now, struct lw__put *put
         struct lw__task *holder =
             count > 1 && has_key(put) ? lw__index_key_holder_locked(index, put, now) : NULL;
         if (holder) { /* also one of this batch */
-            count_out(index, put);
+            lw__room_give_back_locked(index, put);
             put->id = holder->id;
             put->status = LW_EXISTS;
         }
@@ -378,8 +316,7 @@ static void abort_doomed(struct lw__index *index, uint64_t now, struct lw__put *
     }
 }
 
-int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
-                         size_t count) {
+static int try_all(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
     struct lw__journal *journal = index->journal;
     int rc = check_all(index, now, puts, count);
     if (rc == LW_OK && journal && !lw__journal_reserve(journal, 2 * count)) /* some end at once */
@@ -399,8 +336,34 @@ int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *
             puts[i].spec = NULL;
             puts[i].task = NULL;
         } else {
-            count_out(index, &puts[i]);
+            lw__room_give_back_locked(index, &puts[i]);
         }
+    }
+    return rc;
+}
+
+/* Nothing but room stands in the way of all of them: it is made by dropping others, or not at
+ * all. */
+static int make_room(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        puts[i].status = check_but_room(index, &puts[i], now);
+        if (puts[i].status < 0)
+            return puts[i].status;
+    }
+    return lw__room_drop_locked(index, now, puts, count) ? LW_OK : LW_EFULL;
+}
+
+int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
+                         size_t count) {
+    int rc = try_all(index, now, puts, count);
+    while (rc == LW_EFULL && puts[0].may_drop) { /* again: what had a key of theirs may have gone */
+        rc = make_room(index, now, puts, count);
+        if (rc < 0)
+            break;
+        puts[0].has_dropped = true;
+        rc = try_all(index, now, puts, count);
+        if (index->journal)
+            break; /* there is room when it is durable that they have ended */
     }
     return rc;
 }

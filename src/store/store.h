@@ -106,6 +106,7 @@ struct lw__put {
     struct lw__spec *spec; /* taken over when accepted; NULL: nothing out of the ordinary */
     bool is_successor;     /* of an attempt, or part of a change, in the same step */
     bool is_inside;        /* from a task: may use the reserve */
+    bool may_drop;         /* of the first: for lack of room others may go; see `put` */
     bool is_taken;         /* claimed at once, for the caller who runs it: no room needed. A store
                             * that writes to a disk has no room for such: LW_EFULL */
     uint64_t scope;        /* 0: none; or LW__SCOPE_THIS. With a spec, and not taken */
@@ -114,6 +115,7 @@ struct lw__put {
     uint64_t outside_id;   /* that it has already; 0: it gets the next one */
     /* out */
     bool is_counted, is_reserved; /* the store's */
+    bool has_dropped;             /* of the first, if it may drop */
     int status;                   /* LW_OK, LW_EXISTS, or why not */
     uint64_t id;
     uint64_t token; /* of the attempt, if it is taken */
@@ -368,7 +370,12 @@ struct lw__store_ops {
     /* All or none. LW_OK: each put has its status, LW_OK or LW_EXISTS. Otherwise the first that
      * could not be accepted has it: LW_EFULL (no room in its queue or at all), LW_EINVAL (a
      * dependency on a task that never was), LW_ELEASE (its scope has another generation); or
-     * LW_ENOMEM. */
+     * LW_ENOMEM.
+     *
+     * If they may drop, and lack nothing but room, the first enqueued tasks of their queues are
+     * aborted until there is enough for all, in the same step; or none, if that were in vain. Where
+     * an end has to be durable there is room then: LW_EFULL with has_dropped, flush and try
+     * again. */
     int (*put)(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count);
 
     /* The same for one task, without waiting until it is durable: wait->over is called then, with
@@ -484,9 +491,6 @@ struct lw__store_ops {
 
     /* Whether nothing is claimed or being told; and, if asked, nothing can be claimed. */
     bool (*is_quiet)(struct lw__store *store, bool is_drained_too);
-
-    /* Makes the oldest enqueued task of a queue go away, to make room. False: there is none. */
-    bool (*drop_oldest)(struct lw__store *store, uint64_t now, uint16_t queue);
 };
 
 /* What every store has. */

@@ -283,7 +283,7 @@ STORE_TEST(the_oldest_of_a_queue_is_dropped_to_make_room) {
     PUT(rig, .queue = other);
     struct lw__task *urgent = PUT(rig, .priority = 1), *usual = PUT(rig, 0);
     struct lw__task *scheduled = PUT(rig, .due = rig->now + MS);
-    CHECK(rig->ops->drop_oldest(rig->store, rig->now, rig->queue));
+    CHECK(drop_oldest(rig));
     assert_state(urgent, LW_ABORTED);
     CHECK(last_error(urgent) != NULL);
     struct attempt attempt = claim_one(rig);
@@ -292,7 +292,7 @@ STORE_TEST(the_oldest_of_a_queue_is_dropped_to_make_room) {
         attempt = claim_one(rig);
         CHECK(attempt.task == usual);
     }
-    CHECK(!rig->ops->drop_oldest(rig->store, rig->now, rig->queue));
+    CHECK(!drop_oldest(rig));
     assert_state(scheduled, LW_SCHEDULED);
     assert_state(usual, LW_ENQUEUED);
 }

@@ -207,6 +207,104 @@ STORE_TEST_WITH(a_batch_that_does_not_fit_whole_takes_nothing, .task_limit = 3) 
     assert_status(rig->ops->put(rig->store, rig->now, puts, 3), LW_OK);
 }
 
+/* ---- dropping for room -------------------------------------------------------------------- */
+
+/* A batch of tasks of this many bytes each. */
+static int put_batch(struct rig *rig, uint16_t queue, int count, size_t bytes) {
+    struct lw__put puts[8];
+    for (int i = 0; i < count; i++)
+        puts[i] = make_put(rig, WISH(.queue = queue, .payload_size = bytes));
+    int rc = put_dropping(rig, puts, (size_t)count);
+    for (int i = 0; rc < 0 && i < count; i++)
+        drop_put(rig, &puts[i]);
+    return rc;
+}
+
+static int count_in(struct rig *rig, lw_state state) {
+    int count = 0;
+    for (struct lw__task *task = lw__ids_find_from(&rig->store->index->ids, 1); task;
+         task = lw__ids_find_from(&rig->store->index->ids, task->id + 1))
+        count += state_of_task(task) == state;
+    return count;
+}
+
+STORE_TEST_WITH(nothing_is_dropped_in_vain, .task_limit = 10) {
+    for (int i = 0; i < 5; i++)
+        PUT(rig, .due = rig->now + MS);
+    for (int i = 0; i < 5; i++)
+        PUT(rig, 0);
+    assert_status(put_batch(rig, rig->queue, 6, 0), LW_EFULL);
+    assert_int_equal(count_in(rig, LW_ENQUEUED), 5);
+    assert_int_equal(count_in(rig, LW_ABORTED), 0);
+    assert_status(put_batch(rig, rig->queue, 3, 0), LW_OK);
+    assert_int_equal(count_in(rig, LW_ENQUEUED), 5);
+    assert_int_equal(count_in(rig, LW_ABORTED), 3);
+    assert_int_equal(count_in(rig, LW_SCHEDULED), 5);
+}
+
+STORE_TEST_WITH(nothing_is_dropped_for_bytes_that_it_does_not_have, .byte_limit = 1000) {
+    PUT(rig, .due = rig->now + MS, .payload_size = 500);
+    for (int i = 0; i < 100; i++)
+        PUT(rig, .payload_size = 5);
+    assert_status(TRY_PUT(rig, .payload_size = 501, .may_drop = true), LW_EFULL);
+    assert_int_equal(count_in(rig, LW_ABORTED), 0);
+    assert_status(TRY_PUT(rig, .payload_size = 14, .may_drop = true), LW_OK);
+    assert_int_equal(count_in(rig, LW_ABORTED), 3);
+}
+
+STORE_TEST_WITH(nothing_is_dropped_for_one_that_cannot_be_accepted_anyway, .task_limit = 2) {
+    struct lw__task *task = PUT(rig, .key = "a");
+    PUT(rig, 0);
+    assert_status(TRY_PUT(rig, .after = {4711}, .may_drop = true), LW_EINVAL);
+    assert_status(TRY_PUT(rig, .key = "a", .may_drop = true), LW_EXISTS);
+    struct lw__put puts[] = {make_put(rig, WISH(.payload_size = 1)),
+                             make_put(rig, WISH(.after = {4711}))};
+    assert_status(put_dropping(rig, puts, 2), LW_EINVAL);
+    drop_put(rig, &puts[0]);
+    drop_put(rig, &puts[1]);
+    assert_int_equal(count_in(rig, LW_ABORTED), 0);
+    assert_state(task, LW_ENQUEUED);
+}
+
+/* What is dropped for the second has the key of the first, which needs room then. */
+STORE_TEST_WITH(a_key_that_comes_free_by_dropping_needs_room_too, .task_limit = 2) {
+    struct lw__task *holder = PUT(rig, .key = "a"), *other = PUT(rig, .due = rig->now + MS);
+    struct lw__put puts[] = {make_put(rig, WISH(.key = "a")), make_put(rig, WISH(.key = "b"))};
+    assert_status(put_dropping(rig, puts, 2), LW_EFULL);
+    assert_state(holder, LW_ENQUEUED);
+    assert_status(change(rig, other->id, LW__CHANGE_EXPEDITE), LW_OK);
+    assert_status(put_dropping(rig, puts, 2), LW_OK);
+    assert_status(puts[0].status, LW_OK);
+    assert_state(holder, LW_ABORTED);
+    assert_state(other, LW_ABORTED);
+}
+
+/* The one queue has too many, and both together have. */
+STORE_TEST_WITH(each_queue_of_a_batch_makes_room_for_its_own, .task_limit = 6) {
+    uint16_t narrow = add_queue(rig, "narrow", 1, 2);
+    struct lw__task *first = PUT(rig, .queue = narrow), *second = PUT(rig, .queue = narrow);
+    struct lw__task *others[4];
+    for (int i = 0; i < 4; i++)
+        others[i] = PUT(rig, 0);
+    struct lw__put puts[3] = {make_put(rig, WISH(.queue = rig->queue)),
+                              make_put(rig, WISH(.queue = narrow)),
+                              make_put(rig, WISH(.queue = rig->queue))};
+    assert_status(put_dropping(rig, puts, 3), LW_OK);
+    assert_state(first, LW_ABORTED);
+    assert_state(second, LW_ENQUEUED);
+    for (int i = 0; i < 4; i++)
+        assert_state(others[i], i < 2 ? LW_ABORTED : LW_ENQUEUED);
+}
+
+STORE_TEST_WITH(the_place_of_one_of_the_reserve_is_nobody_elses, .task_limit = 1, .reserve = 1) {
+    PUT(rig, .due = rig->now + MS);
+    struct lw__task *reserved = PUT(rig, .is_inside = true);
+    assert_status(TRY_PUT(rig, .may_drop = true), LW_EFULL);
+    assert_state(reserved, LW_ENQUEUED);
+}
+
+/* ---- the reserve -------------------------------------------------------------------------- */
+
 STORE_TEST_WITH(tasks_of_tasks_have_a_reserve, .task_limit = 1, .reserve = 2) {
     struct lw__task *task = PUT(rig, 0);
     PUT(rig, .is_inside = true);

@@ -118,7 +118,7 @@ static int do_it(struct rig *rig, struct subject *s, enum deed deed) {
     case FORGET: return change(rig, task->id, LW__CHANGE_FORGET);
     case EXPEDITE: return change(rig, task->id, LW__CHANGE_EXPEDITE);
     case UNCLAIM: rig->ops->unclaim(rig->store, rig->now, &task, 1); return LW_OK;
-    case DROP_OLDEST: return rig->ops->drop_oldest(rig->store, rig->now, rig->queue);
+    case DROP_OLDEST: return drop_oldest(rig);
     case BRING_FORWARD: return bring_all_forward(rig);
     default: return sweep_due(rig);
     }

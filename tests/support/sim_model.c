@@ -364,17 +364,139 @@ int sim_put(struct sim_model *m, struct sim_put *puts, int count) {
 
 static struct sim_task *first_enqueued(struct sim_model *m, int queue, bool must_start);
 
+/* How much more than there is room for, with what is put; queue -1: at all. */
+static struct sim_room lack(const struct sim_model *m, const struct sim_put *puts, int count,
+                            const bool *is_put, int queue) {
+    struct sim_room used = sim_room(m, queue), lack = {0};
+    uint64_t limit = queue < 0 ? m->task_limit : m->queues[queue].limit;
+    uint64_t byte_limit = queue < 0 ? m->byte_limit : m->queues[queue].byte_limit;
+    used.tasks -= queue < 0 ? used.reserved : 0;
+    for (int i = 0; i < count; i++) {
+        if (!is_put[i] || (queue >= 0 && puts[i].spec.queue != queue))
+            continue;
+        used.tasks++;
+        used.bytes += puts[i].spec.bytes;
+    }
+    lack.tasks = used.tasks > limit ? used.tasks - limit : 0;
+    lack.bytes = used.bytes > byte_limit ? used.bytes - byte_limit : 0;
+    return lack;
+}
+
+static bool is_for(const struct sim_put *puts, int count, const bool *is_put, int queue) {
+    bool is = false;
+    for (int i = 0; i < count; i++)
+        is |= is_put[i] && puts[i].spec.queue == queue;
+    return is;
+}
+
+static bool can_be_dropped(const struct sim_task *t) {
+    return t->is_there && t->state == LW_ENQUEUED && !t->is_claimed;
+}
+
+/* Whether the queues of a batch, all or this one, could give enough. */
+static bool could_give(const struct sim_model *m, const struct sim_put *puts, int count,
+                       const bool *is_put, int queue) {
+    struct sim_room lacks = lack(m, puts, count, is_put, queue), had = {0};
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        const struct sim_task *t = &m->tasks[id];
+        bool is_its =
+            queue < 0 ? is_for(puts, count, is_put, t->spec.queue) : t->spec.queue == queue;
+        if (!can_be_dropped(t) || !is_its)
+            continue;
+        had.tasks += queue >= 0 || !t->is_reserved;
+        had.bytes += t->spec.bytes;
+    }
+    return had.tasks >= lacks.tasks && had.bytes >= lacks.bytes;
+}
+
+/* Also for those whose key comes free if all goes that can. */
+static bool could_all_give(const struct sim_model *m, const struct sim_put *puts, int count) {
+    bool is_put[SIM_MANY], is_enough;
+    for (int i = 0; i < count; i++)
+        is_put[i] = puts[i].status == LW_OK;
+    for (int round = 0; round < count; round++)
+        for (int i = 0; i < count; i++)
+            is_put[i] |= puts[i].status == LW_EXISTS && can_be_dropped(&m->tasks[puts[i].id])
+                         && is_for(puts, count, is_put, m->tasks[puts[i].id].spec.queue);
+    is_enough = could_give(m, puts, count, is_put, -1);
+    for (int q = 0; q < SIM_QUEUES; q++)
+        is_enough &= !is_for(puts, count, is_put, q) || could_give(m, puts, count, is_put, q);
+    return is_enough;
+}
+
+static void pay(struct sim_room *lack, uint64_t tasks, uint64_t bytes) {
+    lack->tasks -= tasks < lack->tasks ? tasks : lack->tasks;
+    lack->bytes -= bytes < lack->bytes ? bytes : lack->bytes;
+}
+
+/* The first of the queue go until `of` lacks nothing. */
+static void drop_first(struct sim_model *m, int queue, struct sim_room *of, struct sim_room *all) {
+    struct sim_task *first;
+    while ((of->tasks > 0 || of->bytes > 0) && (first = first_enqueued(m, queue, false)) != NULL) {
+        uint64_t places = first->is_reserved ? 0 : 1;
+        pay(of, of == all ? places : 1, first->spec.bytes);
+        if (of != all)
+            pay(all, places, first->spec.bytes);
+        if (m->is_durable) { /* they end together, and only then do their dependents hear of it */
+            first->is_claimed = true;
+            continue;
+        }
+        m->moment++;
+        sim__abort_waiting(m, first);
+    }
+}
+
+/* Of each, whether something other than room stands in its way. */
+static int check_but_room(struct sim_model *m, struct sim_put *puts, int count) {
+    lw_id known = m->last_id;
+    for (int i = 0; i < count; i++) {
+        bool is_reserved;
+        int rc = check(m, &puts[i], known, &is_reserved);
+        puts[i].status = rc == LW_EFULL ? LW_OK : rc;
+        if (puts[i].status < 0)
+            return rc;
+    }
+    return LW_OK;
+}
+
+static void drop_for(struct sim_model *m, const struct sim_put *puts, int count) {
+    bool is_put[SIM_MANY], was_claimed[SIM_TASKS + 1];
+    for (int i = 0; i < count; i++)
+        is_put[i] = puts[i].status == LW_OK;
+    for (lw_id id = 1; id <= m->last_id; id++)
+        was_claimed[id] = m->tasks[id].is_claimed;
+    struct sim_room all = lack(m, puts, count, is_put, -1), own[SIM_QUEUES];
+    for (int q = 0; q < SIM_QUEUES; q++)
+        own[q] = lack(m, puts, count, is_put, q);
+    m->moment++;
+    for (int i = 0; i < count; i++) {
+        int q = puts[i].spec.queue;
+        if (!m->is_durable) /* dependents have gone, too; on a disk they have not yet */
+            own[q] = lack(m, puts, count, is_put, q);
+        if (is_put[i])
+            drop_first(m, q, &own[q], &all);
+    }
+    for (int i = 0; i < count; i++)
+        if (is_put[i])
+            drop_first(m, puts[i].spec.queue, &all, &all);
+    for (lw_id id = 1; m->is_durable && id <= m->last_id; id++) {
+        bool is_dropped = m->tasks[id].is_claimed && !was_claimed[id];
+        m->tasks[id].is_claimed = was_claimed[id];
+        if (is_dropped)
+            sim__abort_waiting(m, &m->tasks[id]);
+    }
+}
+
+/* All or nothing: if what waits for a worker is not enough, none of it is dropped. */
 static int drop_and_put(struct sim_model *m, struct sim_put *puts, int count) {
     int rc = LW_EFULL;
     while (rc == LW_EFULL) {
-        int refused = 0;
-        while (refused + 1 < count && puts[refused].status != rc)
-            refused++;
-        struct sim_task *first = first_enqueued(m, puts[refused].spec.queue, false);
-        if (!first)
-            break;
-        m->moment++;
-        sim__abort_waiting(m, first);
+        rc = check_but_room(m, puts, count);
+        if (rc < 0)
+            return rc;
+        if (!could_all_give(m, puts, count))
+            return LW_EFULL;
+        drop_for(m, puts, count);
         rc = sim_put(m, puts, count);
     }
     return rc;

@@ -290,6 +290,7 @@ struct lw__put make_put(struct rig *rig, const struct wish *wish) {
                             .spec = needs_spec(wish) ? make_spec(rig, wish) : NULL,
                             .is_inside = wish->is_inside,
                             .is_taken = wish->is_taken,
+                            .may_drop = wish->may_drop,
                             .scope = wish->scope,
                             .generation = wish->generation};
 }
@@ -300,9 +301,35 @@ void drop_put(struct rig *rig, struct lw__put *put) {
     put->spec = NULL;
 }
 
+int put_dropping(struct rig *rig, struct lw__put *puts, size_t count) {
+    int rc;
+    puts[0].may_drop = true;
+    do {
+        puts[0].has_dropped = false;
+        rc = rig->ops->put(rig->store, rig->now, puts, count);
+    } while (rc == LW_EFULL && puts[0].has_dropped && rig->ops->flush
+             && rig->ops->flush(rig->store) == LW_OK);
+    return rc;
+}
+
+bool drop_oldest(struct rig *rig) {
+    struct lw__queue *queue = rig->store->index->queues[rig->queue];
+    uint64_t limit = queue->limit;
+    struct lw__put one = make_put(rig, WISH(.priority = UINT32_MAX));
+    queue->limit = queue->unfinished;
+    int rc = put_dropping(rig, &one, 1);
+    queue->limit = limit;
+    if (rc == LW_OK) {
+        assert_status(change(rig, one.id, LW__CHANGE_CANCEL), LW_OK);
+        assert_status(change(rig, one.id, LW__CHANGE_FORGET), LW_OK);
+    }
+    return rc == LW_OK;
+}
+
 int try_put(struct rig *rig, const struct wish *wish, uint64_t *id) {
     struct lw__put one = make_put(rig, wish);
-    int rc = rig->ops->put(rig->store, rig->now, &one, 1);
+    int rc =
+        wish->may_drop ? put_dropping(rig, &one, 1) : rig->ops->put(rig->store, rig->now, &one, 1);
     if (rc == LW_OK)
         rc = one.status;
     if (rc != LW_OK)

@@ -88,7 +88,7 @@ struct wish {
     uint16_t kind, queue; /* 0: the rig's own */
     uint32_t priority;    /* 0: PRIORITY */
     uint64_t due;
-    bool is_inside, is_taken;
+    bool is_inside, is_taken, may_drop;
     uint64_t scope, generation;
     const char *key; /* what follows needs a spec */
     lw_key_scope key_scope;
@@ -116,6 +116,13 @@ struct lw__task *put(struct rig *rig, const struct wish *wish);
 /* The status of the call, or else of the put. */
 #define TRY_PUT(rig, ...) try_put((rig), WISH(__VA_ARGS__), NULL)
 int try_put(struct rig *rig, const struct wish *wish, uint64_t *id);
+
+/* Puts as the engine does that may drop others: again when their end is durable. */
+int put_dropping(struct rig *rig, struct lw__put *puts, size_t count);
+
+/* Makes the queue full for a moment, and puts one more that has to go after it: whether the first
+ * one was dropped for it. */
+bool drop_oldest(struct rig *rig);
 
 /* ---- attempts ----------------------------------------------------------------------------- */
 

@@ -115,6 +115,41 @@ ENGINE_TEST(the_oldest_makes_room_for_the_newest) {
     assert_int_equal(tally_read(&runs), 2);
 }
 
+static uint64_t aborted(const struct full *full) {
+    lw_engine_stats stats;
+    assert_status(lw_get_stats(full->engine, &stats), LW_OK);
+    return stats.aborted_total;
+}
+
+/* What runs cannot be dropped: three have no room, whatever goes. */
+ENGINE_TEST(nothing_is_dropped_in_vain) {
+    struct full full;
+    lw_error err = {0};
+    fill_up(&full, url, LW_DROP_OLDEST, 0);
+    const lw_task *tasks[3];
+    for (int i = 0; i < 3; i++)
+        tasks[i] = LW_TASK(.kind = "mail", .queue = "narrow");
+    assert_status(lw_submit_many(full.engine, tasks, 3, NULL, &err), LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "narrow");
+    assert_int_equal(aborted(&full), 0);
+    assert_status(lw_submit_many(full.engine, tasks, 2, NULL, &err), LW_OK);
+    assert_int_equal(aborted(&full), 2);
+    drain(&full);
+    assert_int_equal(tally_read(&runs), 2);
+}
+
+ENGINE_TEST(nothing_is_dropped_for_a_task_that_is_wrong) {
+    struct full full;
+    lw_id never = 4711;
+    fill_up(&full, url, LW_DROP_OLDEST, 0);
+    const lw_task *task =
+        LW_TASK(.kind = "mail", .queue = "narrow", .after = &never, .after_count = 1);
+    assert_status(lw_submit(full.engine, task, NULL, NULL), LW_EINVAL);
+    assert_int_equal(aborted(&full), 0);
+    drain(&full);
+    assert_int_equal(tally_read(&runs), 2);
+}
+
 /* On disk the caller would have to wait for the disk twice, and a crash of it would be a crash of
  * the task: it waits for room. */
 ENGINE_TEST(a_caller_runs_it_in_memory_and_waits_where_it_has_to_be_durable) {

@@ -792,9 +792,16 @@ TEST(the_oldest_is_found_in_shut_lanes_too) {
     close_order();
 }
 
-static void mark(void *user, struct lw__task *task) {
+static bool mark(void *user, struct lw__task *task) {
     unsigned char *marks = user;
     marks[task - tasks]++;
+    return true;
+}
+
+static bool mark_three(void *user, struct lw__task *task) {
+    unsigned *seen = user;
+    (void)task;
+    return ++*seen < 3;
 }
 
 TEST(each_task_of_a_lane_is_visited_once) {
@@ -809,9 +816,12 @@ TEST(each_task_of_a_lane_is_visited_once) {
     for (uint32_t i = 0; i < 1200; i += 4)
         lw__order_remove(&order, &tasks[i]);
     insert_anything(other, 100);
-    lw__order_each(lane, mark, marks);
+    assert_true(lw__order_each(lane, mark, marks));
     for (uint32_t i = 0; i < 1300; i++)
         assert_int_equal(marks[i], i < 1200 && i % 4 != 0);
+    unsigned seen = 0;
+    assert_false(lw__order_each(lane, mark_three, &seen));
+    assert_int_equal(seen, 3);
     close_order();
 }
 

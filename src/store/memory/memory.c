@@ -54,5 +54,4 @@ const struct lw__store_ops lw__memory_ops = {
     .restrain = lw__index_restrain,
     .bring_forward = lw__index_bring_forward,
     .is_quiet = lw__index_is_quiet,
-    .drop_oldest = lw__index_drop_oldest,
 };

@@ -205,11 +205,6 @@ static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
     return rc >= 0 && wait_for_turn(store) < 0 ? LW_EUNSURE : rc;
 }
 
-/* The room is there when the end is durable. */
-static bool drop_oldest(struct lw__store *store, uint64_t now, uint16_t queue) {
-    return lw__index_drop_oldest(store, now, queue) && wait_for_turn(store) >= 0;
-}
-
 /* A change of a scope is not taken back, and so the tasks are not that were put with it: if it
  * cannot be written now, it will be later. */
 static int wait_for_scope(struct lw__store *store, int rc, struct lw__put *puts, size_t count) {
@@ -408,5 +403,4 @@ const struct lw__store_ops lw__sqlite_ops = {
     .restrain = restrain,
     .bring_forward = bring_forward,
     .is_quiet = is_quiet,
-    .drop_oldest = drop_oldest,
 };
