@@ -65,6 +65,37 @@ DURABLE_TEST(a_back_off_is_not_taken_for_a_wall_time) {
     assert_int_equal(lw__see(&find(rig, id)->due_at), due);
 }
 
+/* Ten days back, while it is closed. */
+static void set_back(struct rig *rig) {
+    lw_test_clock_set_wall(rig->clock, lw__wall_ms(rig->clock) - INT64_C(864000000));
+    reopen_rig(rig);
+}
+
+DURABLE_TEST(a_delay_or_back_off_does_not_grow_when_the_clock_is_set_back) {
+    uint64_t delayed = PUT(rig, .due = rig->now + 5000ull * MS)->id;
+    struct lw__task *task = PUT(rig, 0);
+    uint64_t retried = task->id;
+    struct attempt attempt = start_this(rig, task);
+    pass(rig, 3000); /* it takes long, and then waits for a moment */
+    SETTLE(rig, attempt, .verdict = LW__VERDICT_POSTPONE, .due = rig->now + 700 * MS,
+           .fault = LW_FAULT_ERROR, .text = "no");
+    pass(rig, 100);
+    set_back(rig);
+    assert_int_equal(lw__see(&find(rig, retried)->due_at), rig->now + 700 * MS);
+    assert_true(lw__see(&find(rig, delayed)->due_at) <= rig->now + 5000ull * MS);
+    pass(rig, 5000);
+    sweep(rig);
+    assert_state(find(rig, delayed), LW_ENQUEUED);
+    assert_state(find(rig, retried), LW_ENQUEUED);
+}
+
+DURABLE_TEST(a_wall_time_is_one_when_the_clock_is_set_back) {
+    int64_t wall = lw__wall_ms(rig->clock);
+    uint64_t at = PUT(rig, .run_at_ms = wall + 60000, .due = rig->now + 60000ull * MS)->id;
+    set_back(rig);
+    assert_int_equal(lw__see(&find(rig, at)->due_at), rig->now + UINT64_C(864060000) * MS);
+}
+
 DURABLE_TEST(attempts_errors_and_what_was_published_come_back) {
     struct lw__publication said = {.has_progress = true,
                                    .done = 3,

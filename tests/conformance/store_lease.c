@@ -493,3 +493,24 @@ STORE_TEST(a_lease_that_ended_is_not_there_when_the_store_is_opened_again) {
         assert_state(find(rig, ids[i]), i == 2 ? LW_STARTED : states[i]);
     assert_int_equal(rig->store->index->leases.count, 1);
 }
+
+STORE_TEST(a_lease_does_not_grow_when_the_clock_is_set_back) {
+    enum { DAY = 86400000 };
+    uint16_t kind = remote(rig);
+    if (!is_durable(rig))
+        return;
+    PUT(rig, .kind = kind);
+    PUT(rig, .kind = kind);
+    struct lw__leased brief = lease_one(rig), often = lease_one(rig);
+    for (int days = 1; days <= 3; days++) {
+        uint64_t until = rig->now + (uint64_t)days * DAY * MS;
+        assert_status(rig->ops->extend(rig->store, rig->now, often.id, often.token, until), LW_OK);
+    }
+    assert_status(sync_store(rig), LW_OK);
+    lw_test_clock_set_wall(rig->clock, lw__wall_ms(rig->clock) - INT64_C(10) * DAY);
+    reopen_rig(rig);
+    uint64_t ends = lw__lease_find(rig->store->index, brief.id)->until;
+    assert_int_equal(ends, rig->now + (uint64_t)LEASE * MS);
+    ends = lw__lease_find(rig->store->index, often.id)->until;
+    assert_int_equal(ends, rig->now + (uint64_t)DAY * MS); /* no lease is longer */
+}

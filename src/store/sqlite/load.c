@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <legwork/lease.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,9 +146,29 @@ static uint64_t past_at(const struct loader *l, int column, uint64_t none) {
     return past(l, time_at(l, column, none));
 }
 
-/* What could run then can run, whatever the wall clock shows now. */
-static uint64_t due_at(const struct loader *l, lw_state state) {
-    return state == LW_ENQUEUED ? past_at(l, l->at->due, 1) : time_at(l, l->at->due, 1);
+/* Something to come, that was written after `since`: if the wall clock was set back meanwhile, it
+ * is no further off than it was then. */
+static uint64_t future(const struct loader *l, uint64_t at, uint64_t since) {
+    uint64_t left = at > since ? at - since : 0;
+    return at > l->now && left < at - l->now ? l->now + left : at;
+}
+
+/* The last that is known to have happened to a task that waits. */
+static uint64_t last_event(const struct loader *l, const struct lw__errors *errors) {
+    uint64_t created = time_at(l, l->at->created, 0), started = time_at(l, l->at->started, 0);
+    uint64_t erred = errors && errors->count > 0 ? errors->entries[errors->count - 1].at : 0;
+    uint64_t last = created > started ? created : started;
+    return last > erred ? last : erred;
+}
+
+/* What could run then can run, whatever the wall clock shows now. A wall time that was asked for is
+ * one, until it has run. */
+static uint64_t due_at(const struct loader *l, const struct lw__restored *r) {
+    bool is_wall = r->token == 0 && has(l, l->at->run_at);
+    uint64_t due = time_at(l, l->at->due, 1);
+    return r->state == LW_ENQUEUED ? past(l, due)
+           : is_wall               ? due
+                                   : future(l, due, last_event(l, r->errors));
 }
 
 static lw_bytes bytes_at(const struct loader *l, int column) {
@@ -310,6 +331,13 @@ static void drop_blocks(const struct loader *l, const struct lw__restored *r) {
         lw__free(allocator, r->output, r->output->size);
 }
 
+static uint64_t lease_end(const struct loader *l, int64_t until_ms, int64_t started_ms) {
+    uint64_t started = lw__sqlite_clock_ns(l->sqlite, started_ms);
+    uint64_t until = future(l, lw__sqlite_clock_ns(l->sqlite, until_ms), started);
+    uint64_t longest = l->now + LW_LEASE_MS_MAX * LW__NS_PER_MS;
+    return until < longest ? until : longest;
+}
+
 /* Who has a task that is started. Without a lease it is nobody's: its claim was never answered. */
 static void load_lease(const struct loader *l, struct lw__restored *r, char *holder, size_t size) {
     sqlite3_stmt *s = l->sqlite->file->statements[LW__SQL_LEASE_GET];
@@ -320,7 +348,7 @@ static void load_lease(const struct loader *l, struct lw__restored *r, char *hol
     if (sqlite3_step(s) == SQLITE_ROW) {
         snprintf(holder, size, "%s", (const char *)sqlite3_column_text(s, 0));
         r->holder = holder;
-        r->lease_until = lw__sqlite_clock_ns(l->sqlite, sqlite3_column_int64(s, 1));
+        r->lease_until = lease_end(l, sqlite3_column_int64(s, 1), sqlite3_column_int64(s, 2));
         r->is_cancelling = has(l, IS_CANCELLING);
     } else {
         r->state = LW_ENQUEUED;
@@ -337,7 +365,6 @@ static int read_row(const struct loader *l, struct lw__restored *r) {
         .state = state,
         .priority = (uint32_t)sqlite3_column_int64(l->row, l->at->priority),
         .created_at = past_at(l, l->at->created, 1),
-        .due_at = due_at(l, state),
         .started_at = past_at(l, l->at->started, 0),
         .ended_at = past_at(l, l->at->ended, 1),
         .attempts = (uint32_t)sqlite3_column_int64(l->row, l->at->attempts),
@@ -359,6 +386,7 @@ static int read_row(const struct loader *l, struct lw__restored *r) {
     r->is_lean = !r->spec && (r->payload_size > 0 || has(l, l->at->value_size));
     r->errors = load_errors(l, &is_lost);
     r->output = load_output(l, &is_lost);
+    r->due_at = due_at(l, r);
     if (is_lost)
         drop_blocks(l, r);
     return is_lost ? LW_ENOMEM : LW_OK;
