@@ -410,10 +410,12 @@ LW_API int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms);
  * Returns LW_OK, LW_ETIMEDOUT, LW_EDEADLOCK inside a handler, LW_EINVAL, LW_EFORKED. Since: 0.2 */
 LW_API int lw_wait_idle(lw_engine *engine, int64_t timeout_ms);
 
-/* Frees the engine; NULL is fine. One that nobody stopped is stopped first, as with LW_DROP and no
- * timeout. Arguments of tasks that did not end go to their on_drop. Snapshots stay as they are.
- * Returns LW_OK; LW_PENDING: a stop had timed out, handlers or callbacks still run, and the last of
- * them frees the memory; LW_EFORKED. Since: 0.2 */
+/* Frees the engine; NULL is fine. One that nobody stopped, or only from inside a handler or
+ * callback, is stopped first, as with LW_DROP and no timeout. Arguments of tasks that did not end
+ * go to their on_drop. Snapshots stay as they are.
+ * Returns LW_OK; LW_PENDING: a stop had returned LW_ETIMEDOUT, handlers or callbacks still run, and
+ * the last of them frees the memory; LW_EDEADLOCK: called inside a handler or callback, and nothing
+ * was done; LW_EFORKED. Since: 0.2 */
 LW_API int lw_close(lw_engine *engine);
 
 LW_END_DECLS

@@ -275,7 +275,7 @@ int lw_close(lw_engine *engine) {
         return LW_EFORKED;
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
-    int rc = lw_stop(engine, LW_DROP, lw__engine_stop_level(engine) == LW__RUNNING ? -1 : 0);
+    int rc = lw_stop(engine, LW_DROP, atomic_load(&engine->has_timed_out) ? 0 : -1);
     if (rc == LW_EFORKED)
         return rc;
     bool is_told = rc == LW_OK || lw__answers_are_told(engine);

@@ -211,6 +211,7 @@ struct lw_engine {
     _Atomic uint64_t recent;                  /* the last time that a hand has read */
     _Alignas(64) _Atomic uint32_t stop_level; /* enum lw__stop_level */
     _Atomic bool is_out_of_time;              /* a stop is past its deadline */
+    _Atomic bool has_timed_out;               /* one that was waited for: a close does not wait */
     _Atomic uint64_t stop_deadline;           /* of one that nobody waits for; LW__NEVER: none */
     _Atomic uint32_t beginning;               /* stops that have not told everybody yet */
     _Atomic bool is_started;

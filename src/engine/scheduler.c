@@ -1,7 +1,7 @@
 /* The scheduler: the one thread of an engine that looks at the time. It sweeps the store (delays,
- * retries, limits, retention), ends attempts at their deadlines and at a stop's, and relieves hands that sit in a
- * slow task. It sleeps until the next moment at which any of this is due; with nothing to come it
- * sleeps for good. */
+ * retries, limits, retention), ends attempts at their deadlines and at a stop's, and relieves hands
+ * that sit in a slow task. It sleeps until the next moment at which any of this is due; with
+ * nothing to come it sleeps for good. */
 #include "engine/engine_internal.h"
 
 #include "base/futex.h"

@@ -138,6 +138,7 @@ int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms) {
     if (!wait_for_quiet(engine, deadline)) {
         if (lw__engine_is_forked(engine))
             return LW_EFORKED;
+        atomic_store(&engine->has_timed_out, true);
         end_time(engine);
         return LW_ETIMEDOUT;
     }

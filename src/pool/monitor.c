@@ -1,11 +1,12 @@
 /* The monitor: the one thread of a pool that looks at the time.
  *
  * It exists in pools with a guard timeout, in those where a worker has begun to hurry, and where a
- * task has begun a drain. It ends the contexts of tasks whose guard timeout, or stop, has passed, declares stuck those that go on regardless,
- * and takes attention and batch away from hurrying workers that do not move on (attention.c). It
- * sleeps until the next moment at which any of this can be needed: a task that starts now cannot be
- * due before a whole timeout has passed, so a guarded pool wakes it about once per timeout, not per
- * task. When nobody works it goes away altogether, until lw__monitor_call.
+ * task has begun a drain. It ends the contexts of tasks whose guard timeout has passed, or at the
+ * drain's deadline, declares stuck those that go on regardless, and takes attention and batch away
+ * from hurrying workers that do not move on (attention.c). It sleeps until the next moment at which
+ * any of this can be needed: a task that starts now cannot be due before a whole timeout has
+ * passed, so a guarded pool wakes it about once per timeout, not per task. When nobody works it
+ * goes away altogether, until lw__monitor_call.
  */
 #include "base/log.h"
 #include "pool/pool_internal.h"

@@ -1,6 +1,7 @@
 /* Stopping an engine: what runs, what stays, what is handed back. */
 #include "engines.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -298,6 +299,30 @@ TEST(a_handler_that_still_runs_at_the_close_frees_the_engine_when_it_ends) {
     await_that(is_all_freed(memory));
     assert_int_equal(tally_read(&drops), 1);
     close_memory(memory);
+}
+
+static lw_outcome do_wind_down(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    tally_add(&gate.arrived, 1);
+    while (lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX) == LW_OK)
+        ;
+    for (int i = 0; i < 1000; i++)
+        sched_yield(); /* whoever does not wait is through by then */
+    tally_add(&runs, 1);
+    return lw_done(ctx);
+}
+
+TEST(a_close_after_a_stop_that_a_handler_has_begun_waits) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 2);
+    handle(engine, "wait", do_wind_down, NULL);
+    handle(engine, "stop", do_stop, LW_HANDLER_OPTIONS(.user = engine));
+    start(engine);
+    SUBMIT(engine, .kind = "wait");
+    tally_await(&gate.arrived, 1);
+    lw_id id = SUBMIT(engine, .kind = "stop");
+    assert_status(lw_wait(engine, id, LONG_MS, NULL), LW_OK);
+    close_engine(engine);
+    assert_int_equal(tally_read(&runs), 1);
 }
 
 TEST(threads_and_descriptors_are_gone_after_a_close) {
