@@ -47,8 +47,9 @@ LW_API int lw_outbox_sqlite_prepare(sqlite3 *db, lw_error *err);
  *
  * *id (may be NULL) becomes the id that the task will have: LW_OUTBOX_SQLITE_ID of its row's seq.
  * Until the engine has taken it in only clients and readers find it (lw_get). If there is no room
- * it waits in the outbox. If its key is taken by then the row is dropped, where lw_submit would say
- * LW_EXISTS, and there never is such a task: what has a key is better looked for by that (lw_find).
+ * it waits in the outbox, in order within its queue, and those of other queues pass it. If its key
+ * is taken by then the row is dropped, where lw_submit would say LW_EXISTS, and there never is such
+ * a task: what has a key is better looked for by that (lw_find).
  *
  * Returns LW_OK: it is in the transaction. Otherwise nothing was written, and the transaction can
  * go on, with a sentence: LW_EINVAL; LW_ENOTFOUND: the tables are not there

@@ -317,6 +317,153 @@ TEST(what_finds_no_room_waits_in_the_outbox_and_others_pass_it) {
     sqlite3_close(db);
 }
 
+/* As many rows in one transaction; the payload of each is its number. */
+static void put_many(sqlite3 *db, const char *kind, const char *queue, int count) {
+    char sql[300];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO legwork_outbox (kind, queue, payload)"
+             " WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
+             " SELECT '%s', '%s', CAST(i AS TEXT) FROM n",
+             count, kind, queue);
+    run_sql(db, sql);
+}
+
+TEST(thousands_that_find_no_room_hide_nobody_behind_them) {
+    struct gate gate = GATE;
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "slow", do_gate, LW_HANDLER_OPTIONS(.user = &gate, .concurrency = 1));
+    handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2));
+    start(engine);
+    put_many(db, "slow", "narrow", 2 * LW__INTAKE_MAX + 10);
+    tally_await(&gate.arrived, 1);
+    PUT(db, .kind = "mail");
+    tally_await(&ran, 1);
+    put_many(db, "mail", "default", 2 * LW__INTAKE_MAX + 10);
+    tally_await(&ran, 2 * LW__INTAKE_MAX + 11);
+    await_that(ask(db, "SELECT count(*) FROM legwork_outbox") == 2 * LW__INTAKE_MAX + 8);
+    gate_open(&gate);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+static lw_outcome do_in_order(lw_ctx *ctx, const lw_task *task) {
+    struct tally *last = lw_ctx_user(ctx);
+    assert_int_equal(strtol(task->payload.data, NULL, 10), tally_read(last) + 1);
+    tally_add(last, 1);
+    return lw_done(ctx);
+}
+
+/* Rounds take several turns, and new rows come meanwhile. */
+TEST(those_that_wait_for_room_are_taken_in_in_their_order) {
+    struct tally first = TALLY, second = TALLY;
+    int count = 1000;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "first", do_in_order, LW_HANDLER_OPTIONS(.user = &first, .concurrency = 1));
+    handle(engine, "second", do_in_order, LW_HANDLER_OPTIONS(.user = &second, .concurrency = 1));
+    lw_queue(engine, "first", LW_QUEUE_OPTIONS(.limit = 40));
+    lw_queue(engine, "second", LW_QUEUE_OPTIONS(.limit = 30));
+    put_many(db, "first", "first", count);
+    put_many(db, "second", "second", 2 * count);
+    start(engine);
+    tally_await(&first, 100);
+    char sql[200];
+    for (int i = 1; i <= 200; i++) {
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO legwork_outbox (kind, queue, payload) VALUES"
+                 " ('first', 'first', '%d'), ('second', 'second', '%d')",
+                 count + i, 2 * count + i);
+        run_sql(db, sql);
+    }
+    tally_await(&first, count + 200);
+    tally_await(&second, 2 * count + 200);
+    await_taken(db);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+static void put_number(sqlite3 *db, const char *kind, int number) {
+    char text[20];
+    snprintf(text, sizeof text, "%d", number);
+    PUT(db, .kind = kind, .queue = kind, .payload = LW_TEXT(text));
+}
+
+struct line {
+    struct gate gate; /* of the first */
+    struct tally last;
+};
+
+/* The third submits the fifth, while the fourth is far behind. */
+static lw_outcome do_line(lw_ctx *ctx, const lw_task *task) {
+    struct line *line = lw_ctx_user(ctx);
+    int number = (int)strtol(task->payload.data, NULL, 10);
+    assert_int_equal(number, tally_read(&line->last) + 1);
+    if (number == 1)
+        gate_pass(&line->gate);
+    if (number == 3) {
+        sqlite3 *db = connect_db(DB);
+        put_number(db, "line", 5);
+        sqlite3_close(db);
+    }
+    tally_add(&line->last, 1);
+    return lw_done(ctx);
+}
+
+TEST(a_new_row_does_not_pass_one_that_a_round_has_not_reached_yet) {
+    struct line line = {.gate = GATE, .last = TALLY};
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "line", do_line, LW_HANDLER_OPTIONS(.user = &line, .concurrency = 1));
+    handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
+    lw_queue(engine, "line", LW_QUEUE_OPTIONS(.limit = 2));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 1));
+    run_sql(db, "BEGIN");
+    for (int i = 1; i <= 3; i++)
+        put_number(db, "line", i);
+    put_many(db, "nobodys", "narrow", 30 * LW__INTAKE_MAX);
+    put_number(db, "line", 4);
+    PUT(db, .kind = "mail");
+    run_sql(db, "COMMIT");
+    start(engine);
+    tally_await(&ran, 1); /* all have been looked at */
+    gate_open(&line.gate);
+    tally_await(&line.last, 5);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+TEST(one_that_comes_after_a_row_without_room_waits_for_that_row_alone) {
+    struct gate gate = GATE;
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "slow", do_gate, LW_HANDLER_OPTIONS(.user = &gate));
+    handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 1));
+    start(engine);
+    PUT(db, .kind = "slow", .queue = "narrow");
+    tally_await(&gate.arrived, 1);
+    lw_id held, after;
+    assert_status(lw_outbox_sqlite_put(db, LW_TASK(.kind = "mail", .queue = "narrow"), &held, NULL),
+                  LW_OK);
+    assert_status(lw_outbox_sqlite_put(
+                      db, LW_TASK(.kind = "mail", .after = &held, .after_count = 1), &after, NULL),
+                  LW_OK);
+    PUT(db, .kind = "mail");
+    tally_await(&ran, 1);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 2);
+    gate_open(&gate);
+    tally_await(&ran, 3);
+    await_that(state_of(engine, after) == LW_FINISHED);
+    await_taken(db);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
 static void refuse(sqlite3 *db, const lw_task *task, const char *words) {
     lw_error err = {0};
     lw_id id = 77;
@@ -508,6 +655,7 @@ enum ending { AS_DONE, AS_RETRY, ROLLED_BACK, DEAD };
 struct ledger {
     sqlite3 *db;
     enum ending ending;
+    int others; /* tasks that it submits, before it says that it is done */
     struct tally ran;
 };
 
@@ -516,6 +664,8 @@ static lw_outcome do_ledger(lw_ctx *ctx, const lw_task *task) {
     struct ledger *ledger = lw_ctx_user(ctx);
     lw_error err = {0};
     run_sql(ledger->db, "BEGIN IMMEDIATE; INSERT INTO entry VALUES (1)");
+    if (ledger->others > 0)
+        put_many(ledger->db, "other", "default", ledger->others);
     assert_status(lw_outbox_sqlite_done(ledger->db, ctx, &err), LW_OK);
     bool is_taken_back = ledger->ending == ROLLED_BACK && task->attempt == 1;
     run_sql(ledger->db, is_taken_back ? "ROLLBACK" : "COMMIT");
@@ -558,6 +708,37 @@ TEST(a_task_completed_in_the_handlers_transaction_is_finished_once) {
 
 TEST(it_is_finished_whatever_else_the_handler_says_after_the_commit) {
     run_ledger(AS_RETRY, 50);
+}
+
+TEST(it_is_finished_however_many_submits_come_before_its_completion) {
+    struct ledger ledger = {
+        .db = prepare_db(), .ending = AS_RETRY, .others = 5 * LW__INTAKE_MAX, .ran = TALLY};
+    run_sql(ledger.db, "CREATE TABLE entry (n INTEGER)");
+    lw_engine *engine = open_ledger(&ledger);
+    lw_id id = SUBMIT(engine, .kind = "entry");
+    await_that(lw_state_is_terminal(state_of(engine, id)));
+    assert_int_equal(state_of(engine, id), LW_FINISHED);
+    close_engine(engine);
+    assert_int_equal(ask(ledger.db, "SELECT count(*) FROM entry"), 1);
+    sqlite3_close(ledger.db);
+}
+
+TEST(it_is_finished_however_many_rows_wait_for_room_before_its_completion) {
+    struct ledger ledger = {.db = prepare_db(), .ending = AS_RETRY, .ran = TALLY};
+    run_sql(ledger.db, "CREATE TABLE entry (n INTEGER)");
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "entry", do_ledger,
+           LW_HANDLER_OPTIONS(.user = &ledger, .retry = {.min_ms = LW_ZERO}));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2));
+    start(engine);
+    put_many(ledger.db, "nobodys", "narrow", LW__INTAKE_MAX + 10);
+    await_that(ask(ledger.db, "SELECT count(*) FROM legwork_outbox") == LW__INTAKE_MAX + 8);
+    lw_id id = SUBMIT(engine, .kind = "entry");
+    await_that(lw_state_is_terminal(state_of(engine, id)));
+    assert_int_equal(state_of(engine, id), LW_FINISHED);
+    close_engine(engine);
+    assert_int_equal(ask(ledger.db, "SELECT count(*) FROM entry"), 1);
+    sqlite3_close(ledger.db);
 }
 
 TEST(after_a_rollback_it_is_what_the_handler_says) {

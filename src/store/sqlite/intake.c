@@ -1,9 +1,18 @@
 /* What other connections ask for: rows of the outbox become tasks of the index, and the turn that
  * writes these deletes the rows. The pump's thread only.
  *
- * What finds no room stays in the outbox, in order within its queue, until something has ended. A
- * row that no task can be made of (SQL from elsewhere is checked by the table, and here) is dropped
- * with a record in the log.
+ * First of all comes what is no submit, all of it, in order: what an attempt has committed counts
+ * before its verdict does (lw__sqlite_look_outside), however many submits wait.
+ *
+ * A submit that finds no room stays in the outbox, in order within its queue, until something has
+ * ended; those of other queues pass it. So every row is looked at once as it comes (`seen`); of
+ * each queue it is known which row waits first, and when something has ended a round begins with
+ * that one. It passes over no more rows than it must: a queue that is full again is done, and the
+ * next one begins with its own first. Both take a bounded lot of rows in a turn, and go on in the
+ * next.
+ *
+ * A row that no task can be made of (SQL from elsewhere is checked by the table, and here) is
+ * dropped with a record in the log.
  *
  * A position that a handler has saved in its own transaction is published, as if by the handler.
  *
@@ -14,11 +23,10 @@
  * processes write to the -wal file when they commit, and the descriptor of the database stays
  * SQLite's alone.
  */
-#include "store/sqlite/sqlite.h"
+#include "store/sqlite/outbox_row.h"
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/memory.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -27,252 +35,237 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#define FULL_QUEUES_MAX 64
+/* ---- one after the other ------------------------------------------------------------------ */
 
-/* Columns of outbox_scan.sql. Those of a spec are load.c's. */
-enum column { SEQ, OP, TASK_ID, TOKEN, BYTES, KIND, QUEUE, KEY, PRIORITY = 10, DUE, RUN_AT };
-enum { KEY_SCOPE = 15, KEY_UNTIL, SCOPE = 19, GENERATION };
-
-struct scan {
-    struct lw__sqlite *sqlite;
-    sqlite3_stmt *row;
-    uint64_t now;
-    uint16_t full[FULL_QUEUES_MAX]; /* queues that others wait for already */
-    size_t full_count;
-};
-
-static bool has(const struct scan *scan, int column) {
-    return sqlite3_column_type(scan->row, column) != SQLITE_NULL;
+static struct lw__outbox_row row_of(struct lw__sqlite *sqlite, enum lw__sql which) {
+    return (struct lw__outbox_row){.sqlite = sqlite,
+                                   .at = sqlite->file->statements[which],
+                                   .now = lw__now(sqlite->index->options.clock)};
 }
 
-static const char *text_at(const struct scan *scan, int column) {
-    const void *text = sqlite3_column_text(scan->row, column);
-    return text ? text : "";
+static void take(const struct lw__outbox_row *row) {
+    struct lw__intake *intake = &row->sqlite->intake;
+    intake->taken[intake->count++] = lw__outbox_row_seq(row);
 }
 
-/* The task that a row becomes. */
-static uint64_t id_of(const struct scan *scan) {
-    return LW__OUTSIDE_IDS + (uint64_t)sqlite3_column_int64(scan->row, SEQ);
+/* What is left of a row that did not have to stay. LW_OK: go on; otherwise that is enough for
+ * now. */
+static int leave_behind(const struct lw__outbox_row *row, int rc) {
+    if (rc == LW_ESTOPPING || rc == LW_ENOMEM)
+        return rc;
+    if (rc < 0)
+        lw__outbox_row_drop(row, lw_status_text(rc));
+    take(row);
+    return LW_OK;
 }
 
-static void drop(const struct scan *scan, const char *why) {
-    lw__log(scan->sqlite->index->options.log, LW_LOG_ERROR, "outbox", "a row is dropped",
-            LW__FIELD_TEXT("why", why), LW__FIELD_TEXT("op", text_at(scan, OP)),
-            LW__FIELD_TEXT("kind", text_at(scan, KIND)), LW__FIELD_TEXT("key", text_at(scan, KEY)));
+static int explain(struct lw__sqlite *sqlite, int rc, int code) {
+    return rc == LW_OK ? lw__sqlite_explain(sqlite->file->db, code, "read the outbox", NULL) : rc;
 }
 
-/* ---- submit ------------------------------------------------------------------------------- */
+/* ---- all but submits ---------------------------------------------------------------------- */
 
-static uint64_t due_of(const struct scan *scan) {
-    int column = has(scan, DUE) ? DUE : RUN_AT;
-    return has(scan, column)
-               ? lw__sqlite_clock_ns(scan->sqlite, sqlite3_column_int64(scan->row, column))
-               : 0;
+static int obey_words(struct lw__sqlite *sqlite) {
+    struct lw__intake *intake = &sqlite->intake;
+    struct lw__outbox_row row = row_of(sqlite, LW__SQL_OUTBOX_WORDS);
+    int code = SQLITE_ROW, rc = LW_OK;
+    intake->has_words = false;
+    while (rc == LW_OK && intake->count < LW__INTAKE_MAX
+           && (code = sqlite3_step(row.at)) == SQLITE_ROW) {
+        rc = lw__outbox_row_obey(&row);
+        if (rc == LW_PENDING)
+            intake->has_words = true;
+        rc = rc == LW_PENDING ? LW_OK : leave_behind(&row, rc);
+    }
+    sqlite3_reset(row.at);
+    if (code == SQLITE_DONE)
+        atomic_fetch_add(&intake->looks, 1);
+    else if (code == SQLITE_ROW)
+        intake->is_behind = true;
+    return explain(sqlite, rc, code);
 }
 
-static int name_put(const struct scan *scan, struct lw__put *put) {
-    struct lw__index *index = scan->sqlite->index;
-    const char *kind = text_at(scan, KIND), *queue = text_at(scan, QUEUE);
-    int rc = index->hooks.meet ? index->hooks.meet(index->hooks.user, kind, queue) : LW_OK;
+/* ---- submits ------------------------------------------------------------------------------ */
+
+#define FOR_OTHERS LW_QUEUES_MAX /* whoever waits for another row is in no queue */
+
+static void wait_at(struct lw__intake *intake, size_t queue, int64_t seq) {
+    if (intake->waiting[queue] == 0 || seq < intake->waiting[queue])
+        intake->waiting[queue] = seq;
+}
+
+/* A submit that nobody has looked at yet. */
+static int take_new_row(struct lw__outbox_row *row) {
+    struct lw__intake *intake = &row->sqlite->intake;
+    int64_t seq = lw__outbox_row_seq(row);
+    int rc = lw__outbox_row_meet(row);
     if (rc == LW_OK)
-        rc = lw__index_kind(&index->store, kind, &put->kind);
-    return rc == LW_OK ? lw__index_queue(&index->store, queue, &put->queue) : rc;
-}
-
-/* What the row does not say about its key its kind does. */
-static void settle_key_locked(const struct scan *scan, const struct lw__put *put) {
-    const struct lw__kind *kind = scan->sqlite->index->kinds[put->kind];
-    struct lw__spec *spec = put->spec;
-    if (!spec || spec->key_size == 0)
-        return;
-    if (!has(scan, KEY_SCOPE) && kind->key_scope)
-        spec->key_scope = kind->key_scope;
-    if (spec->key_scope == LW_KEY_WINDOW && !has(scan, KEY_UNTIL))
-        spec->key_until = scan->now + kind->key_window_ns;
-}
-
-/* A task that was put before this one is not here: it has found no room. */
-static bool is_on_its_way_locked(const struct scan *scan, uint64_t id) {
-    return id >= LW__OUTSIDE_IDS && id < id_of(scan)
-           && !lw__index_has_been_locked(scan->sqlite->index, id);
-}
-
-static bool must_stay_locked(const struct scan *scan, const struct lw__spec *spec) {
-    for (uint32_t i = 0; spec && i < spec->after_count; i++) {
-        if (is_on_its_way_locked(scan, spec->after[i]))
-            return true;
-    }
-    return false;
-}
-
-/* Not of somebody who has numbered the rows himself, and used a number twice. */
-static bool is_new_locked(const struct scan *scan, uint64_t id) {
-    return id > LW__OUTSIDE_IDS && id <= LW__ID_MAX && !lw__ids_find(&scan->sqlite->index->ids, id);
-}
-
-static int put_one(const struct scan *scan, struct lw__put *put) {
-    struct lw__index *index = scan->sqlite->index;
-    int rc;
-    lw__brief_lock(&index->mu);
-    settle_key_locked(scan, put);
-    if (index->restraints & LW__STORE_NO_PUT)
-        rc = LW_ESTOPPING;
-    else if (!is_new_locked(scan, put->outside_id))
-        rc = LW_EINVAL;
-    else if (must_stay_locked(scan, put->spec))
-        rc = LW_PENDING;
+        rc = intake->waiting[row->queue] ? LW_EFULL : lw__outbox_row_put(row);
+    if (rc == LW_EFULL)
+        wait_at(intake, row->queue, seq);
+    else if (rc == LW_PENDING)
+        wait_at(intake, FOR_OTHERS, seq);
     else
-        rc = lw__index_put_locked(index, scan->now, put, 1);
-    lw__brief_unlock(&index->mu);
-    return rc != LW_OK ? rc : put->status;
+        rc = leave_behind(row, rc);
+    if (rc != LW_ESTOPPING && rc != LW_ENOMEM)
+        intake->seen = seq;
+    return rc == LW_EFULL || rc == LW_PENDING ? LW_OK : rc;
 }
 
-static bool is_known_full(const struct scan *scan, uint16_t queue) {
-    for (size_t i = 0; i < scan->full_count; i++) {
-        if (scan->full[i] == queue)
-            return true;
+/* One that has been looked at, and had to stay. */
+static int take_row_again(struct lw__outbox_row *row) {
+    struct lw__intake *intake = &row->sqlite->intake;
+    int64_t seq = lw__outbox_row_seq(row);
+    int rc = lw__outbox_row_meet(row);
+    bool was_full = rc == LW_OK && intake->is_full[row->queue];
+    if (rc == LW_OK && !was_full)
+        rc = lw__outbox_row_put(row);
+    if (rc == LW_EFULL) {
+        intake->is_full[row->queue] = true;
+        intake->waiting[row->queue] = seq;
+    } else if (rc == LW_PENDING && intake->still_first == 0) {
+        intake->still_first = seq;
+    } else if (rc != LW_PENDING && !was_full) {
+        intake->has_taken = true;
+        rc = leave_behind(row, rc);
     }
-    return false;
+    if (rc != LW_ESTOPPING && rc != LW_ENOMEM)
+        intake->round_at = seq + 1;
+    return rc == LW_PENDING ? LW_OK : rc;
 }
 
-/* It is not taken back when the turn fails: nobody waits for it, and the row may be gone. */
-static int take_submit(struct scan *scan) {
-    struct lw__sqlite *sqlite = scan->sqlite;
-    bool is_lost = false;
-    struct lw__put put = {.priority = (uint32_t)sqlite3_column_int64(scan->row, PRIORITY),
-                          .due = due_of(scan),
-                          .is_successor = true,
-                          .outside_id = id_of(scan),
-                          .scope = (uint64_t)sqlite3_column_int64(scan->row, SCOPE),
-                          .generation = (uint64_t)sqlite3_column_int64(scan->row, GENERATION)};
-    int rc = name_put(scan, &put);
-    if (rc == LW_OK && is_known_full(scan, put.queue))
-        return LW_EFULL;
-    if (rc == LW_OK) {
-        put.spec = lw__sqlite_outbox_spec(sqlite, scan->row, &is_lost);
-        rc = is_lost ? LW_ENOMEM : put_one(scan, &put);
+static int step_through(struct lw__outbox_row *row, int64_t from, int64_t to, int *budget,
+                        int (*take_row)(struct lw__outbox_row *row), bool *is_through) {
+    int code = SQLITE_ROW, rc = LW_OK;
+    sqlite3_bind_int64(row->at, 1, from);
+    sqlite3_bind_int64(row->at, 2, to);
+    sqlite3_bind_int(row->at, 3, *budget);
+    while (rc == LW_OK && *budget > 0 && (code = sqlite3_step(row->at)) == SQLITE_ROW) {
+        *budget -= 1;
+        rc = take_row(row);
     }
-    if (rc != LW_OK && put.spec)
-        lw__free(&sqlite->allocator, put.spec, put.spec->size);
-    if (rc == LW_EFULL && scan->full_count < FULL_QUEUES_MAX)
-        scan->full[scan->full_count++] = put.queue;
+    sqlite3_reset(row->at);
+    *is_through = code == SQLITE_DONE;
+    return explain(row->sqlite, rc, code);
+}
+
+static int take_new(struct lw__sqlite *sqlite) {
+    struct lw__outbox_row row = row_of(sqlite, LW__SQL_OUTBOX_SCAN);
+    int budget = LW__INTAKE_MAX;
+    bool is_through;
+    size_t before = sqlite->intake.count;
+    int rc =
+        step_through(&row, sqlite->intake.seen + 1, INT64_MAX, &budget, take_new_row, &is_through);
+    sqlite->intake.is_behind |= rc == LW_OK && !is_through;
+    sqlite->intake.has_taken |= sqlite->intake.count > before;
     return rc;
 }
 
-/* ---- all else ----------------------------------------------------------------------------- */
+/* ---- rounds ------------------------------------------------------------------------------- */
 
-/* LW_PENDING: the row stays. */
-static int take_finish(const struct scan *scan, uint64_t id) {
-    struct lw__index *index = scan->sqlite->index;
-    uint64_t token = (uint64_t)sqlite3_column_int64(scan->row, TOKEN);
-    int rc = LW_OK;
-    lw__brief_lock(&index->mu);
-    struct lw__task *task = lw__ids_find(&index->ids, id);
-    bool is_over = !task || lw_state_is_terminal(lw__task_state(task));
-    bool is_known = !is_over && task->notes & LW__NOTE_DONE; /* since it was opened, perhaps */
-    if (!is_over && !is_known
-        && (lw__task_state(task) != LW_STARTED || lw__see(&task->token) != token)) {
-        rc = LW_ELEASE;
-    } else if (!is_over) {
-        task->notes |= LW__NOTE_DONE;
-        rc = LW_PENDING;
+/* The first row that may have to wait no longer; 0: there is none. */
+static int64_t next_of_round(const struct lw__intake *intake) {
+    int64_t next = 0;
+    for (size_t i = 0; i <= FOR_OTHERS; i++) {
+        int64_t first = intake->is_full[i] ? 0 : intake->waiting[i];
+        if (first && (next == 0 || first < next))
+            next = first;
     }
-    lw__brief_unlock(&index->mu);
+    next = next && next < intake->round_at ? intake->round_at : next;
+    return next <= intake->seen ? next : 0;
+}
+
+/* Those who wait for other rows need no look before such a row was taken. */
+static void begin_round(struct lw__intake *intake) {
+    memset(intake->is_full, 0, sizeof intake->is_full);
+    intake->is_full[FOR_OTHERS] = !intake->has_taken;
+    intake->has_taken = intake->must_go_round = false;
+    intake->is_in_round = true;
+    intake->round_at = intake->still_first = 0;
+}
+
+/* Whoever was not full has nobody waiting any more. */
+static void end_round(struct lw__intake *intake) {
+    for (size_t i = 0; i < FOR_OTHERS; i++)
+        intake->waiting[i] = intake->is_full[i] ? intake->waiting[i] : 0;
+    if (!intake->is_full[FOR_OTHERS])
+        intake->waiting[FOR_OTHERS] = intake->still_first;
+    intake->is_in_round = false;
+    intake->must_go_round |= intake->has_taken && intake->waiting[FOR_OTHERS];
+    intake->is_behind |= intake->must_go_round;
+}
+
+static int go_round(struct lw__sqlite *sqlite) {
+    struct lw__intake *intake = &sqlite->intake;
+    struct lw__outbox_row row = row_of(sqlite, LW__SQL_OUTBOX_SCAN);
+    int budget = LW__INTAKE_MAX, rc = LW_OK;
+    if (!intake->is_in_round && intake->must_go_round)
+        begin_round(intake);
+    int64_t next = 0;
+    while (intake->is_in_round && rc == LW_OK && budget > 0
+           && (next = next_of_round(intake)) != 0) {
+        bool is_through;
+        rc = step_through(&row, next, intake->seen, &budget, take_row_again, &is_through);
+        if (rc == LW_OK && is_through)
+            intake->round_at = intake->seen + 1;
+        rc = rc == LW_EFULL ? LW_OK : rc; /* one more queue is: the next one begins elsewhere */
+    }
+    if (intake->is_in_round && rc == LW_OK && next == 0)
+        end_round(intake);
+    intake->is_behind |= intake->is_in_round;
     return rc;
-}
-
-static int take_checkpoint(const struct scan *scan, uint64_t id) {
-    struct lw__store *store = &scan->sqlite->index->store;
-    uint64_t token = (uint64_t)sqlite3_column_int64(scan->row, TOKEN);
-    struct lw__publication publication = {
-        .has_checkpoint = true,
-        .checkpoint = {sqlite3_column_blob(scan->row, BYTES),
-                       (size_t)sqlite3_column_bytes(scan->row, BYTES)}};
-    if (publication.checkpoint.size > LW_CHECKPOINT_MAX)
-        return LW_EINVAL;
-    uint64_t now = lw__now(scan->sqlite->index->options.clock);
-    int rc = lw__index_publish_by_id(store, now, id, token, &publication);
-    return rc == LW_ENOTFOUND || rc == LW_PENDING ? LW_OK
-                                                  : rc; /* nobody needs it, or all is well */
-}
-
-static int take_change(const struct scan *scan, uint64_t id, enum lw__change change) {
-    struct lw__index *index = scan->sqlite->index;
-    lw__brief_lock(&index->mu);
-    bool must_stay = is_on_its_way_locked(scan, id);
-    lw__brief_unlock(&index->mu);
-    if (must_stay)
-        return LW_PENDING;
-    int rc = lw__index_change(&scan->sqlite->index->store, scan->now, id, change);
-    return rc == LW_ENOMEM ? rc : LW_OK; /* as an operator, who asks what became of it */
-}
-
-static int take_row(struct scan *scan) {
-    const char *op = text_at(scan, OP);
-    uint64_t id = (uint64_t)sqlite3_column_int64(scan->row, TASK_ID);
-    if (strcmp(op, "submit") == 0)
-        return take_submit(scan);
-    if (strcmp(op, "cancel") == 0)
-        return take_change(scan, id, LW__CHANGE_CANCEL);
-    if (strcmp(op, "retry") == 0)
-        return take_change(scan, id, LW__CHANGE_RETRY);
-    if (strcmp(op, "forget") == 0)
-        return take_change(scan, id, LW__CHANGE_FORGET);
-    if (strcmp(op, "finish") == 0)
-        return take_finish(scan, id);
-    if (strcmp(op, "checkpoint") == 0)
-        return take_checkpoint(scan, id);
-    return LW_EINVAL;
 }
 
 /* ---- all rows ----------------------------------------------------------------------------- */
 
-/* LW_OK: go on; otherwise that is enough for now. */
-static int follow(struct scan *scan, int rc) {
-    struct lw__intake *intake = &scan->sqlite->intake;
-    switch (rc) {
-    case LW_EFULL:
-    case LW_PENDING: intake->has_left = true; return LW_OK;
-    case LW_ESTOPPING: intake->has_left = true; return rc;
-    case LW_ENOMEM: intake->has_left = intake->has_ended = true; return rc;
-    case LW_OK:
-    case LW_EXISTS: break;
-    default: drop(scan, lw_status_text(rc));
+/* The first submit that stays, or has not been looked at. */
+static int64_t first_left(const struct lw__intake *intake) {
+    int64_t first = intake->seen + 1;
+    for (size_t i = 0; i <= FOR_OTHERS; i++) {
+        if (intake->waiting[i] && intake->waiting[i] < first)
+            first = intake->waiting[i];
     }
-    intake->taken[intake->count++] = sqlite3_column_int64(scan->row, SEQ);
-    return LW_OK;
+    return first;
 }
 
-/* Up to the first row that stays, all are here or have been. */
-static void note_progress(const struct scan *scan) {
-    struct lw__index *index = scan->sqlite->index;
-    if (scan->sqlite->intake.has_left)
-        return;
+/* Somebody may have numbered rows himself, below those that were looked at. */
+static void mind_strays(struct lw__sqlite *sqlite) {
+    sqlite3_stmt *s = sqlite->file->statements[LW__SQL_OUTBOX_FIRST];
+    int64_t left = first_left(&sqlite->intake);
+    int64_t first = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : left;
+    sqlite3_reset(s);
+    if (first < left)
+        sqlite->intake.seen = first - 1;
+}
+
+/* Up to the first submit that stays, all are here or have been. */
+static void note_progress(struct lw__sqlite *sqlite) {
+    struct lw__index *index = sqlite->index;
+    struct lw__intake *intake = &sqlite->intake;
+    int64_t first = first_left(intake);
+    intake->has_left = intake->has_words || first <= intake->seen;
+    uint64_t id = LW__OUTSIDE_IDS + (uint64_t)first;
     lw__brief_lock(&index->mu);
-    index->outside_from = id_of(scan) + 1;
+    index->outside_from = id > index->outside_from ? id : index->outside_from;
     lw__brief_unlock(&index->mu);
 }
 
 /* Returns how many are to be deleted, or what stood in the way. */
 static int scan_rows(struct lw__sqlite *sqlite) {
     struct lw__intake *intake = &sqlite->intake;
-    struct scan scan = {.sqlite = sqlite,
-                        .row = sqlite->file->statements[LW__SQL_OUTBOX_SCAN],
-                        .now = lw__now(sqlite->index->options.clock)};
-    int code = SQLITE_DONE, rc = LW_OK, rows = 0;
-    intake->has_left = intake->has_ended = false;
-    sqlite3_bind_int(scan.row, 1, LW__INTAKE_MAX);
-    while (rc == LW_OK && (code = sqlite3_step(scan.row)) == SQLITE_ROW) {
-        rows++;
-        rc = follow(&scan, take_row(&scan));
-        note_progress(&scan);
-    }
-    bool is_more = rows == LW__INTAKE_MAX && intake->count > 0;
-    if (is_more)
-        intake->has_left = intake->has_ended = true; /* the next turn goes on */
-    if (rc == LW_OK && code != SQLITE_DONE)
-        rc = lw__sqlite_explain(sqlite->file->db, code, "read the outbox", NULL);
-    sqlite3_reset(scan.row);
+    intake->must_go_round |= intake->has_ended;
+    intake->has_ended = intake->is_behind = false;
+    int rc = obey_words(sqlite);
+    size_t words = intake->count;
+    mind_strays(sqlite);
+    if (rc == LW_OK)
+        rc = go_round(sqlite);
+    if (rc == LW_OK)
+        rc = take_new(sqlite);
+    note_progress(sqlite);
+    intake->is_behind |= rc == LW_ENOMEM || (intake->has_words && intake->count > words);
+    if (rc == LW_OK && intake->is_behind)
+        lw__pump_call(&sqlite->pump); /* the next turn goes on */
     return intake->count > 0 ? (int)intake->count : rc == LW_ESTOPPING ? 0 : rc;
 }
 
@@ -304,8 +297,11 @@ int lw__sqlite_intake(void *db, bool is_sure) {
     int64_t version = rc == LW_OK ? data_version(sqlite) : -1;
     if (version < 0)
         return LW_EBUSY;
-    if (version == intake->version && !(intake->has_left && intake->has_ended))
+    bool must_scan = intake->is_behind || (intake->has_left && intake->has_ended);
+    if (version == intake->version && !must_scan) {
+        atomic_fetch_add(&intake->looks, 1);
         return 0;
+    }
     rc = scan_rows(sqlite);
     if (rc >= 0)
         intake->version = version;

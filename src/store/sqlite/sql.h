@@ -34,6 +34,8 @@
     X(OUTBOX_PUT, outbox_put)               \
     X(OUTBOX_ASK, outbox_ask)               \
     X(OUTBOX_SCAN, outbox_scan)             \
+    X(OUTBOX_WORDS, outbox_words)           \
+    X(OUTBOX_FIRST, outbox_first)           \
     X(OUTBOX_NEXT, outbox_next)             \
     X(OUTBOX_SIZE, outbox_size)             \
     X(OUTBOX_DELETE, outbox_delete)         \

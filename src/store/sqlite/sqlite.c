@@ -2,10 +2,13 @@
  * whoever was promised something waits for the pump. */
 #include "store/sqlite/sqlite.h"
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/futex.h"
 #include "base/memory.h"
 
-#define FAILURES_IN_VAIN 6 /* turns in a row; they take more than half a second */
+#define LOOK_NS (5 * LW__NS_PER_MS) /* between looks into the outbox that were none */
+#define FAILURES_IN_VAIN 6          /* turns in a row; they take more than half a second */
 
 struct lw__sqlite *lw__sqlite_of(struct lw__store *store) {
     return (struct lw__sqlite *)(void *)((char *)store->index->journal
@@ -286,11 +289,18 @@ static void unclaim(struct lw__store *store, uint64_t now, struct lw__task *cons
 }
 
 /* The handler may have committed that it is done, or a position: what the outbox says is taken in
- * before its other verdict counts, or a newer position. The turn that is under way may have looked
- * too early; the next one has not. */
+ * before its other verdict counts, or a newer position. A look that is under way may have begun too
+ * early; the next one has not. */
 static void look_outside(struct lw__store *store) {
-    for (int turns = 0; turns < 2;)
-        turns = wait_for_turn(store) >= 0 ? turns + 1 : 0;
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    uint32_t before = atomic_load(&sqlite->intake.looks), seen = before;
+    while (!sqlite->pump.is_synchronous && seen - before < 2) {
+        wait_for_turn(store);
+        uint32_t looks = atomic_load(&sqlite->intake.looks);
+        if (looks == seen) /* it could not look: another connection holds the file, perhaps */
+            lw__futex_wait(&sqlite->intake.looks, looks, lw__now(lw__clock_system()) + LOOK_NS);
+        seen = looks;
+    }
 }
 
 static bool must_look(const struct lw__settlement *settlements, size_t count) {

@@ -4,6 +4,7 @@
  *     sqlite.c   open, close; the port           load.c   from the file into the index, at open
  *     write.c    from the journal to the file    file.h   the file itself
  *     intake.c   from the outbox into the index  outbox.c a program's own connection
+ *     outbox_row.c   one row of it
  *     recall.c   payloads, back into memory      reader.h a connection that only reads
  *     remove.c   rows that leave                 running.h who runs what
  *     recover.c  after a write that failed
@@ -20,20 +21,34 @@
 
 extern const struct lw__store_ops lw__sqlite_ops;
 
-#define LW__INTAKE_MAX 1000 /* rows of the outbox that one turn looks at */
+/* Rows of the outbox that a turn takes of each sort: words, submits that have waited, new ones. Of
+ * submits it looks at no more than that, either. */
+#define LW__INTAKE_MAX 1000
 
 /* What other connections ask for: intake.c. */
 struct lw__intake {
     _Atomic bool is_open; /* the engine has started */
     /* the pump's */
-    int64_t version; /* of the data, when the outbox was last looked at */
-    bool has_left;   /* rows that wait for room, or for the end of an attempt */
-    bool has_ended;  /* something has, since then */
+    _Atomic uint32_t looks;             /* how often all that is no submit was seen */
+    int64_t version;                    /* of the data, when the outbox was last looked at */
+    bool has_left;                      /* rows that wait for room, or for the end of an attempt */
+    bool has_words;                     /* some of these are no submits */
+    bool has_ended;                     /* something has, since then */
+    bool is_behind;                     /* it has not come to the end of what it could do */
+    int64_t seen;                       /* submits up to this row have been looked at */
+    int64_t waiting[LW_QUEUES_MAX + 1]; /* the first row that waits for room in a queue; the last:
+                                         * for another row. 0: none */
+    /* a round through those that wait */
+    bool must_go_round, is_in_round;
+    bool has_taken;                  /* since those were looked at that wait for other rows */
+    bool is_full[LW_QUEUES_MAX + 1]; /* found in this round; the last: those are left out */
+    int64_t round_at;                /* how far it is */
+    int64_t still_first;             /* that waits for another row; 0: none */
     bool is_watching, has_warned;
     bool is_new; /* it has just begun to watch: something may have come before that */
     int inotify; /* -1: none */
     size_t count;
-    int64_t taken[LW__INTAKE_MAX]; /* rows that the present turn deletes */
+    int64_t taken[3 * LW__INTAKE_MAX]; /* rows that the present turn deletes */
 };
 
 /* Rows that are to be deleted: ids that follow each other. */
