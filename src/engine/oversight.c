@@ -143,8 +143,9 @@ static bool find_stuck(lw_engine *engine, uint64_t token, struct finding *found)
     LW__POINT("stuck: found, not marked");
     if (is_there && hand->pool_ctx) {
         found->pool_number = lw__pool_task_number(hand->pool_ctx);
-        atomic_store(&hand->is_stuck, true);
-        atomic_fetch_sub(&engine->tokens, 1);
+        /* Its token may have gone on to this attempt before it saw that it was written off. */
+        if (!atomic_exchange(&hand->is_stuck, true))
+            atomic_fetch_sub(&engine->tokens, 1);
     }
     lw__mutex_unlock(&engine->hands_mu);
     return is_there;
