@@ -59,7 +59,8 @@ LW_API int64_t lw_ctx_left_ms(lw_ctx *ctx);
 
 /* Sleeps, but not past the end of the context.
  * Returns LW_OK after ms milliseconds; LW_ECANCELED as soon as the context is done (lw_ctx_reason
- * says why); LW_EINVAL for a NULL context or a negative time. Threads: any. Since: 0.1 */
+ * says why); LW_EINVAL for a NULL context or a negative time. In an engine without workers on a
+ * test clock it moves the clock instead (legwork/testing.h). Threads: any. Since: 0.1 */
 LW_API int lw_ctx_sleep(lw_ctx *ctx, int64_t ms);
 
 /* A file descriptor that becomes readable when the context is done, to be put into the task's own

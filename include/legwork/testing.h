@@ -66,19 +66,36 @@ LW_API void lw_test_memory_close(lw_test_memory *memory);
 /* ---- an engine without threads --------------------------------------------------------------- */
 
 /* For an engine opened with .workers = LW_ZERO, and best with a test clock: nothing happens but
- * inside these calls, on the calling thread. */
+ * inside these calls, and inside the waits below, on the calling thread.
+ *
+ * Deadlines: the context of an attempt is done as soon as the clock shows so, whoever has moved it:
+ * a handler, or what stands for the slow thing that it calls, does so by lw_test_clock_advance. An
+ * attempt that then gives up has timed out; one that returns after its hard deadline has been
+ * stuck, and on_stuck is told when it returns.
+ *
+ * Waits, on a test clock: nobody would move that for the thread that drives the engine (which has
+ * opened it, or called one of these last). It does not sleep, but
+ *   lw_wait, and a submit that waits for room   drive the engine, as lw_test_advance does, until
+ *                the task has ended, or there is room, or their time is over. Without an end to
+ *                that time: until nothing is due any more; then LW_PENDING, or LW_ETIMEDOUT.
+ *   lw_ctx_sleep inside a handler moves the clock, as far as it sleeps, but not past the deadline.
+ *   lw_wait      inside a handler or callback, where nothing else can run: moves the clock by its
+ *                timeout, LW_PENDING; without one: LW_EDEADLOCK.
+ * Other threads sleep in these until the clock is moved. */
 
 /* Runs everything that is due now and what follows from it, until nothing is.
  * Returns how many attempts were run; LW_EINVAL: the engine has workers, or was not started;
  * LW_EDEADLOCK inside a handler. Since: 0.2 */
 LW_API int lw_test_run(lw_engine *engine);
 
-/* Moves the engine's test clock forward, stopping wherever something is due to run it at its time.
- * Returns as lw_test_run. Since: 0.2 */
+/* Moves the engine's test clock forward, stopping wherever something is due to run it at its time;
+ * a handler that sleeps may move it further than that. Returns as lw_test_run; LW_EINVAL also for a
+ * clock that is not a test's, and for three centuries. Since: 0.2 */
 LW_API int lw_test_advance(lw_engine *engine, int64_t ms);
 
 /* Lets the next `count` attempts of a kind end so instead of calling its handler: LW_OUTCOME_RETRY
- * or LW_OUTCOME_FAIL with this text, or 0: as a crash. Of engines with workers, too.
+ * or LW_OUTCOME_FAIL with this text, or 0: as a crash. Of engines with workers, too. The `arg` of a
+ * task that ends so goes to its on_drop, because no function has had it.
  * Returns LW_OK, LW_EINVAL, LW_ENOMEM, LW_EFORKED. Since: 0.2 */
 LW_API int lw_test_fail_next(lw_engine *engine, const char *kind, int count, lw_outcome outcome,
                              const char *text);

@@ -47,4 +47,7 @@ int64_t lw__wall_offset_ms(lw_clock *clock);
 /* The moment `ms` from now; -1 (and anything negative) is never. Saturates instead of wrapping. */
 uint64_t lw__deadline_in(lw_clock *clock, int64_t ms);
 
+/* Moves a test clock on to this moment, or up to a ms past it. False: it cannot go that far. */
+bool lw__test_clock_reach(lw_clock *clock, uint64_t moment);
+
 #endif

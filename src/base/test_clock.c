@@ -135,6 +135,14 @@ int lw_test_clock_advance(lw_clock *base, int64_t ms) {
     return LW_OK;
 }
 
+bool lw__test_clock_reach(lw_clock *clock, uint64_t moment) {
+    uint64_t now = lw__now(clock);
+    if (now >= moment)
+        return true;
+    uint64_t ms = (moment - now) / LW__NS_PER_MS + ((moment - now) % LW__NS_PER_MS > 0);
+    return lw_test_clock_advance(clock, (int64_t)ms) == LW_OK;
+}
+
 int lw_test_clock_await_sleepers(lw_clock *base, int count, int64_t timeout_ms) {
     struct test_clock *clock = (struct test_clock *)base;
     if (!clock || clock->base.is_real || count < 0 || timeout_ms < -1

@@ -117,7 +117,7 @@ static bool is_ordered_to_fail(struct lw__hand *hand, lw_outcome *outcome) {
         *outcome = kind->fail_outcome;
         memcpy(hand->say.text, kind->fail_text, sizeof hand->say.text);
         hand->say.outcome = *outcome;
-        hand->is_crash_ordered = *outcome == 0;
+        hand->is_ordered = true;
         atomic_store(&kind->has_failures_ordered, --kind->fail_count > 0);
     }
     lw__mutex_unlock(&kind->mu);
@@ -127,6 +127,7 @@ static bool is_ordered_to_fail(struct lw__hand *hand, lw_outcome *outcome) {
 void lw__attempt_open(struct lw__hand *hand, struct lw__task *task) {
     hand->kind = lw__kind_of(hand->engine, task->kind);
     hand->ctx.has_written_outside = false;
+    hand->is_ordered = false;
     show_task(hand, task);
     uint64_t deadline = deadline_of(hand, task);
     atomic_store_explicit(&hand->ctx.deadline, deadline, memory_order_relaxed);
@@ -150,7 +151,6 @@ static bool is_poison(const struct lw__hand *hand, const struct lw__task *task) 
 
 lw_outcome lw__attempt_run(struct lw__hand *hand, struct lw__task *task) {
     lw_outcome outcome;
-    hand->is_crash_ordered = false;
     lw__attempt_open(hand, task);
     if (__builtin_expect(is_poison(hand, task), 0)) {
         lw__attempt_close(hand);
@@ -166,8 +166,10 @@ lw_outcome lw__attempt_run(struct lw__hand *hand, struct lw__task *task) {
             run ? run(&hand->ctx, &hand->shown) : lw_fail(&hand->ctx, "its kind has no handler");
     if (lw__engine_is_forked(hand->engine))
         return outcome;
+    if (hand->ctx.is_driven)
+        lw__alarms_ring(hand->engine, lw__engine_now(hand->engine)); /* nobody else has */
     lw__attempt_close(hand);
-    return outcome || hand->is_crash_ordered ? outcome : NO_OUTCOME;
+    return outcome || hand->is_ordered ? outcome : NO_OUTCOME;
 }
 
 struct lw__hand *lw__attempt_of(lw_ctx *ctx) {

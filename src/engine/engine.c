@@ -144,6 +144,7 @@ int lw_open(lw_engine **out, const char *url, const lw_engine_options *options, 
     memset(engine, 0, sizeof *engine);
     engine->set = set;
     init(engine);
+    lw__driver_set(engine);
     rc = build(engine, url, err);
     if (rc < 0) {
         lw__engine_free(engine);

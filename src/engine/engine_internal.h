@@ -145,8 +145,8 @@ struct lw__hand {
     lw_task shown;
     char *checkpoint; /* that it shows: a copy, because the handler may save another. NULL: none */
     struct lw__say say;
-    bool is_crash_ordered; /* lw_test_fail_next */
-    uint64_t to_tell;      /* the task whose attempt on_attempt is to hear of; 0: none */
+    bool is_ordered;  /* how the attempt ends (lw_test_fail_next): no handler was called */
+    uint64_t to_tell; /* the task whose attempt on_attempt is to hear of; 0: none */
     uint32_t mean_ns, streak, lull;
     bool is_hurrying;
     size_t left;  /* tasks that could be claimed after the last claim */
@@ -162,7 +162,8 @@ struct lw__hand {
     struct lw__timer alarm;
     bool is_overdue; /* the soft deadline has passed; the alarm is for the hard one */
     uint64_t alarm_token;
-    uint64_t stuck_ns; /* from the soft deadline to the hard one */
+    uint64_t alarm_at; /* the soft deadline */
+    uint64_t stuck_ns; /* from that to the hard one */
 
     /* a batch: see hand.c */
     struct lw__mutex mu;
@@ -215,6 +216,7 @@ struct lw_engine {
     _Atomic uint64_t stop_deadline;           /* of one that nobody waits for; LW__NEVER: none */
     _Atomic uint32_t beginning;               /* stops that have not told everybody yet */
     _Atomic bool is_started;
+    _Atomic uintptr_t driver; /* the thread that drives it, if it has no workers: testing.c */
     _Atomic uint64_t refused, stuck_total;
     _Atomic uint32_t event_streams; /* how many */
 
@@ -584,9 +586,29 @@ void lw__scheduler_call(lw_engine *engine); /* now */
 /* One look at everything that is due, and when to look again: LW__NEVER in a forked child. */
 uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now);
 
+/* Ends the attempts whose time is over, or declares them stuck. */
+void lw__alarms_ring(lw_engine *engine, uint64_t now);
+
 /* Deadlines of an attempt; the hand's thread. */
 void lw__alarm_set(struct lw__hand *hand, uint64_t token, uint64_t deadline);
 void lw__alarm_cancel(struct lw__hand *hand);
+
+/* ---- testing.c ---------------------------------------------------------------------------- */
+
+/* Makes the calling thread the one that drives the engine. */
+void lw__driver_set(lw_engine *engine);
+
+/* What becomes of a wait in an engine without workers on a test clock. */
+enum lw__pass {
+    LW__PASS_WAIT, /* it is none of these, or another thread drives it: sleep */
+    LW__PASS_LOOK, /* something has happened, or time has passed: look again */
+    LW__PASS_NEVER /* nothing is due any more: it would be for ever */
+};
+
+/* Instead of sleeping until the deadline, whoever drives the engine runs what is due, or moves the
+ * clock on to where the next thing is; inside a handler, where nothing else can run, to the
+ * deadline. */
+enum lw__pass lw__driver_pass(lw_engine *engine, uint64_t deadline);
 
 /* ---- stop.c ------------------------------------------------------------------------------- */
 

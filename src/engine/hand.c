@@ -37,6 +37,7 @@ void lw__hand_init(struct lw__hand *hand, lw_engine *engine) {
     lw__ctx_init(&hand->ctx, engine->set.clock, &engine->stop_level, engine->is_alive);
     hand->ctx.owner = hand;
     hand->ctx.task = &hand->shown;
+    hand->ctx.is_driven = engine->set.workers == 0;
     hand->engine = engine;
     hand->mean_ns = LW__HAND_SHORT_NS;
     lw__mutex_init(&hand->mu);

@@ -204,8 +204,10 @@ void lw__layer_withdraw(lw_engine *engine, struct lw__scope_await *await) {
 
 void lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline) {
     lw_clock *clock = engine->set.clock;
-    while (!atomic_load(&await->has_changed) && lw__now(clock) < deadline)
-        clock->wait(clock, &await->has_changed, 0, deadline);
+    while (!atomic_load(&await->has_changed) && lw__now(clock) < deadline) {
+        if (lw__driver_pass(engine, deadline) != LW__PASS_LOOK)
+            clock->wait(clock, &await->has_changed, 0, deadline);
+    }
 }
 
 void lw__layer_scope_changed(void *user, uint64_t scope) {

@@ -32,6 +32,7 @@ void lw__alarm_set(struct lw__hand *hand, uint64_t token, uint64_t deadline) {
     hand->is_overdue = false;
     hand->alarm_token = token;
     hand->stuck_ns = hand->kind->set.stuck_ns;
+    hand->alarm_at = deadline;
     lw__timer_set(&engine->alarms, &hand->alarm, deadline);
     uint64_t due = lw__timer_next_due(&engine->alarms);
     lw__mutex_unlock(&engine->alarms_mu);
@@ -61,14 +62,14 @@ static bool next_alarm(lw_engine *engine, uint64_t now, struct ring *ring) {
         uint64_t grace = hand->stuck_ns;
         *ring = (struct ring){hand->alarm_token, hand->is_overdue};
         if (!hand->is_overdue && grace != LW__NEVER)
-            lw__timer_set(&engine->alarms, &hand->alarm, now + grace);
+            lw__timer_set(&engine->alarms, &hand->alarm, hand->alarm_at + grace);
         hand->is_overdue = true;
     }
     lw__mutex_unlock(&engine->alarms_mu);
     return timer != NULL;
 }
 
-static void ring_alarms(lw_engine *engine, uint64_t now) {
+void lw__alarms_ring(lw_engine *engine, uint64_t now) {
     struct ring ring;
     while (!lw__engine_is_forked(engine) && next_alarm(engine, now, &ring)) {
         LW__POINT("alarm: popped, not rung");
@@ -87,7 +88,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 
 uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now) {
     uint64_t due = engine->store->ops->sweep(engine->store, now);
-    ring_alarms(engine, now);
+    lw__alarms_ring(engine, now);
     if (lw__engine_is_forked(engine))
         return LW__NEVER;
     lw__mutex_lock(&engine->alarms_mu);

@@ -66,6 +66,15 @@ static void pass_offer_on(struct submission *s) {
         lw__lot_wake_oldest(&s->engine->room);
 }
 
+/* False: the time is over, or nothing is due any more that could make room. */
+static bool sleep_for_room(lw_engine *engine, struct lw__waiter *me, uint64_t deadline) {
+    enum lw__pass pass = lw__driver_pass(engine, deadline);
+    if (pass == LW__PASS_WAIT)
+        return lw__lot_wait(&engine->room, me, engine->set.clock, deadline);
+    lw__lot_leave(&engine->room, me);
+    return pass == LW__PASS_LOOK && lw__engine_now(engine) < deadline;
+}
+
 /* Until there is room, the time is over, or the caller's context is. One that was woken and got in,
  * or gives up, lets the next one try. */
 static int wait_for_room(struct submission *s) {
@@ -94,7 +103,7 @@ static int wait_for_room(struct submission *s) {
         LW__POINT("room: tried, not asleep");
         if (rc != LW_EFULL)
             lw__lot_leave(&engine->room, &me);
-        else if (!lw__lot_wait(&engine->room, &me, engine->set.clock, deadline))
+        else if (!sleep_for_room(engine, &me, deadline))
             rc = LW_ETIMEDOUT;
         if (s->ctx)
             lw__ctx_unwatch(s->ctx, &watch);

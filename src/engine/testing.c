@@ -13,6 +13,15 @@ static int check(const lw_engine *engine) {
     return lw__hand_is_inside(engine) ? LW_EDEADLOCK : LW_OK;
 }
 
+/* ---- driving ------------------------------------------------------------------------------ */
+
+/* Every thread has its own address of this. */
+static _Thread_local char here;
+
+void lw__driver_set(lw_engine *engine) {
+    atomic_store(&engine->driver, (uintptr_t)&here);
+}
+
 /* Claims one task after the other, because a test wants to see each at its own time. */
 static int run_due(lw_engine *engine) {
     struct lw__hand hand = {0};
@@ -41,9 +50,30 @@ static int run_due(lw_engine *engine) {
     return count;
 }
 
+/* Whatever comes first: the next thing that is due, or this. False: it cannot go that far. */
+static bool go_on(lw_engine *engine, uint64_t end) {
+    uint64_t now = lw__engine_now(engine), due = lw__scheduler_look(engine, now);
+    return lw__test_clock_reach(engine->set.clock, due < end ? due : end);
+}
+
+enum lw__pass lw__driver_pass(lw_engine *engine, uint64_t deadline) {
+    if (engine->set.workers > 0 || engine->set.clock->is_real
+        || atomic_load(&engine->driver) != (uintptr_t)&here)
+        return LW__PASS_WAIT;
+    bool can_run = atomic_load(&engine->is_started) && !lw__hand_is_inside(engine);
+    int ran = can_run ? run_due(engine) : 0;
+    bool has_passed = ran != 0  ? ran > 0
+                      : can_run ? go_on(engine, deadline)
+                                : lw__test_clock_reach(engine->set.clock, deadline);
+    return has_passed ? LW__PASS_LOOK : LW__PASS_NEVER;
+}
+
 int lw_test_run(lw_engine *engine) {
     int rc = check(engine);
-    return rc < 0 ? rc : run_due(engine);
+    if (rc < 0)
+        return rc;
+    lw__driver_set(engine);
+    return run_due(engine);
 }
 
 int lw_test_advance(lw_engine *engine, int64_t ms) {
@@ -52,16 +82,13 @@ int lw_test_advance(lw_engine *engine, int64_t ms) {
         return rc;
     if (ms < 0 || ms > LW_TIMEOUT_MS_MAX || engine->set.clock->is_real)
         return LW_EINVAL;
+    lw__driver_set(engine);
     uint64_t end = lw__engine_now(engine) + (uint64_t)ms * LW__NS_PER_MS;
     int count = run_due(engine);
     while (count >= 0) {
-        uint64_t now = lw__engine_now(engine), due = lw__scheduler_look(engine, now);
-        if (due > end)
-            due = end;
-        if (due > now)
-            lw_test_clock_advance(engine->set.clock,
-                                  (int64_t)((due - now + LW__NS_PER_MS - 1) / LW__NS_PER_MS));
-        int ran = lw__engine_is_forked(engine) ? LW_EFORKED : run_due(engine);
+        if (!go_on(engine, end))
+            return LW_EINVAL;
+        int ran = run_due(engine);
         if (ran < 0)
             return ran;
         count += ran;
@@ -70,6 +97,8 @@ int lw_test_advance(lw_engine *engine, int64_t ms) {
     }
     return count;
 }
+
+/* ---- disturbing --------------------------------------------------------------------------- */
 
 int lw_test_unfence(lw_engine *engine) {
     int rc = lw__engine_check(engine);

@@ -119,7 +119,7 @@ static void decide(struct lw__hand *hand, struct lw__task *task, lw_outcome outc
     case LW_OUTCOME_FAIL:
         s->verdict = LW__VERDICT_FAIL;
         s->fault = LW_FAULT_ERROR;
-        s->is_spent = true;
+        s->is_spent = !hand->is_ordered; /* else nobody was called who would have its argument */
         break;
     case LW_OUTCOME_ABORT:
         s->verdict = LW__VERDICT_ABORT;

@@ -77,17 +77,27 @@ int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *s
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-/* Sleeps until the task ends or the deadline, and looks. The look comes before the announcement is
- * taken back: as long as a waiter is announced the store may keep the task for it. */
-static int await_end(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot,
-                     lw_state *state) {
-    struct lw__store *store = engine->store;
+/* Until the task ends, or the deadline. False: it would be for ever. */
+static bool sleep_until(lw_engine *engine, struct lw__await *me, uint64_t deadline) {
     lw_clock *clock = engine->set.clock;
+    enum lw__pass pass = LW__PASS_LOOK;
+    while (!atomic_load(&me->is_over) && lw__now(clock) < deadline && pass != LW__PASS_NEVER) {
+        pass = lw__driver_pass(engine, deadline);
+        if (pass == LW__PASS_WAIT)
+            clock->wait(clock, &me->is_over, 0, deadline);
+    }
+    return pass != LW__PASS_NEVER;
+}
+
+/* Sleeps, and looks. The look comes before the announcement is taken back: as long as a waiter is
+ * announced the store may keep the task for it. *is_vain: to wait on would be for ever. */
+static int await_end(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot,
+                     lw_state *state, bool *is_vain) {
+    struct lw__store *store = engine->store;
     struct lw__await me = {.id = id};
     bool is_announced = store->ops->await(store, &me) == LW_OK;
     LW__POINT("await: announced, not asleep");
-    while (is_announced && !atomic_load(&me.is_over) && lw__now(clock) < deadline)
-        clock->wait(clock, &me.is_over, 0, deadline);
+    *is_vain = is_announced && !sleep_until(engine, &me, deadline);
     int rc = look(engine, id, snapshot, state);
     LW__POINT("await: looked, still announced");
     if (is_announced)
@@ -105,15 +115,20 @@ static int end_unseen(lw_snapshot *snapshot) {
 /* A task that was retried by hand before we could look is waited for again. */
 static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot) {
     lw_state state;
+    bool is_vain = false;
     int rc = look(engine, id, snapshot, &state);
     if (rc < 0)
         return rc;
     while (!lw_state_is_terminal(state)) {
+        if (is_vain)
+            return lw__engine_is_forked(engine) ? LW_EFORKED
+                   : lw__hand_is_inside(engine) ? LW_EDEADLOCK
+                                                : LW_PENDING;
         if (lw__engine_now(engine) >= deadline)
             return LW_PENDING;
         if (lw__hand_runs(engine, id))
             return LW_EDEADLOCK;
-        rc = await_end(engine, id, deadline, snapshot, &state);
+        rc = await_end(engine, id, deadline, snapshot, &state, &is_vain);
         if (rc == LW_ENOTFOUND)
             return end_unseen(snapshot);
         if (rc < 0)

@@ -22,6 +22,11 @@ static bool is_own(const lw_ctx *ctx) {
     return ctx->stop_mode == NULL;
 }
 
+/* Its deadline is looked at when somebody asks: nobody else does. */
+static bool is_on_its_own(const lw_ctx *ctx) {
+    return is_own(ctx) || ctx->is_driven;
+}
+
 static bool is_forked(const lw_ctx *ctx) {
     return ctx->is_alive && atomic_load_explicit(ctx->is_alive, memory_order_relaxed) == 0;
 }
@@ -34,6 +39,7 @@ void lw__ctx_init(lw_ctx *ctx, lw_clock *clock, const _Atomic uint32_t *stop_mod
     ctx->clock = clock;
     ctx->stop_mode = stop_mode;
     ctx->is_alive = is_alive;
+    ctx->is_driven = false;
     ctx->guard_ns = LW__NEVER;
     ctx->value = NULL;
     ctx->value_size = 0;
@@ -123,11 +129,10 @@ lw_reason lw_ctx_reason(lw_ctx *ctx) {
         return LW_REASON_FORKED;
     /* In sequence, because sleepers ask after they have entered a lot: see lot.h. */
     uint64_t signal = atomic_load_explicit(&ctx->signal, memory_order_seq_cst);
-    if (!(signal & LW__SIGNAL_REASON) && is_own(ctx)) {
-        /* Nobody watches the deadline of a caller's context: it is looked at when somebody asks. */
+    if (!(signal & LW__SIGNAL_REASON) && is_on_its_own(ctx)) {
         uint64_t deadline = atomic_load_explicit(&ctx->deadline, memory_order_relaxed);
         if (deadline != LW__NEVER && lw__now(ctx->clock) >= deadline)
-            lw__ctx_end(ctx, 0, LW_REASON_TIMEOUT);
+            lw__ctx_end(ctx, signal >> LW__SIGNAL_SHIFT, LW_REASON_TIMEOUT);
         signal = atomic_load_explicit(&ctx->signal, memory_order_acquire);
     }
     return (lw_reason)(signal & LW__SIGNAL_REASON);
@@ -171,6 +176,12 @@ int64_t lw_ctx_left_ms(lw_ctx *ctx) {
     return left == LW__NEVER ? -1 : (int64_t)((left + LW__NS_PER_MS - 1) / LW__NS_PER_MS);
 }
 
+/* Whoever would move the clock for it sleeps here itself. */
+static int pass_time(lw_ctx *ctx, uint64_t until) {
+    bool is_there = lw_ctx_done(ctx) || lw__test_clock_reach(ctx->clock, until);
+    return lw_ctx_done(ctx) ? LW_ECANCELED : is_there ? LW_OK : LW_EINVAL;
+}
+
 int lw_ctx_sleep(lw_ctx *ctx, int64_t ms) {
     if (!ctx || ms < 0)
         return LW_EINVAL;
@@ -178,7 +189,9 @@ int lw_ctx_sleep(lw_ctx *ctx, int64_t ms) {
         return LW_ECANCELED;
     uint64_t wake_at = lw__deadline_in(ctx->clock, ms);
     uint64_t deadline = atomic_load_explicit(&ctx->deadline, memory_order_relaxed);
-    uint64_t until = is_own(ctx) && deadline < wake_at ? deadline : wake_at;
+    uint64_t until = is_on_its_own(ctx) && deadline < wake_at ? deadline : wake_at;
+    if (ctx->is_driven && !ctx->clock->is_real)
+        return pass_time(ctx, until);
     do {
         struct lw__waiter me = {0};
         lw__lot_enter(&ctx->sleepers, &me);

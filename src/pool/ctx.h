@@ -38,7 +38,8 @@ struct lw_ctx {
     lw_clock *clock;
     const _Atomic uint32_t *stop_mode; /* of the pool; NULL: a caller's own context */
     const _Atomic uint32_t *is_alive;  /* 0 in a forked child */
-    uint64_t guard_ns;                 /* of a task: its timeout; LW__NEVER: none */
+    bool is_driven;    /* nobody looks at its deadline, or moves its clock, but its own thread */
+    uint64_t guard_ns; /* of a task: its timeout; LW__NEVER: none */
     /* the task's thread only */
     const void *value;
     size_t value_size;

@@ -283,8 +283,8 @@ static void look_at_attempt(struct sim_model *m, struct sim_task *t) {
     if (t->state != LW_STARTED)
         return;
     if (t->deadline <= m->now) {
+        t->stuck_at = sim__after(t->deadline, m->kinds[t->spec.kind].stuck);
         t->deadline = SIM_NEVER;
-        t->stuck_at = sim__after(m->now, m->kinds[t->spec.kind].stuck);
         ask(t, LW_REASON_TIMEOUT);
     }
     if (t->stuck_at <= m->now) {
