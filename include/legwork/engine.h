@@ -88,7 +88,8 @@ typedef struct lw_engine lw_engine;
  * disk when the call returns, and the owner takes it in at once. Its differences:
  *   lw_submit     gives the id, and never LW_EXISTS: if the key is taken when the owner takes it
  *                 in, the task is dropped. Look for what has a key by lw_find. LW_EFULL: task_limit
- *                 tasks wait for being taken in; whatever the policy, it does not wait for room.
+ *                 tasks, or byte_limit bytes of payloads, both as this client has them, wait for
+ *                 being taken in; whatever the policy, it does not wait for room.
  *   run, on_end   are refused: they would be of this process.
  *   lw_get etc.   show what is on disk. A task is `created` until the owner has taken it in;
  *                 `started` is known without the time. lw_find and lw_list with a filter read all

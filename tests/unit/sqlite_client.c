@@ -3,6 +3,7 @@
 #include "engines.h"
 
 #include <legwork/outbox_sqlite.h>
+#include <legwork/testing.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,6 +149,24 @@ TEST(a_client_comes_before_the_owner_and_its_tasks_have_their_ids) {
     close_engine(client);
 }
 
+TEST(a_client_shows_a_wall_time_as_it_was_asked_for_though_the_clock_was_set_back) {
+    const int64_t run_at = INT64_C(2000000000000), day = INT64_C(86400000);
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    lw_clock *clock = open_clock();
+    assert_status(lw_test_clock_set_wall(clock, run_at - day), LW_OK);
+    lw_engine *owner = OPEN_ON(URL, .workers = 1, .clock = clock);
+    lw_id id = SUBMIT(owner, .kind = "mail", .run_at_ms = run_at);
+    close_engine(owner);
+    assert_status(lw_test_clock_set_wall(clock, run_at - 10 * day), LW_OK);
+    lw_engine *client = OPEN_ON(URL, .role = LW_ROLE_CLIENT, .clock = clock);
+    assert_status(lw_get(client, id, &s), LW_OK);
+    assert_int_equal(s.state, LW_SCHEDULED);
+    assert_int_equal(s.due_ms, run_at);
+    lw_snapshot_clear(&s);
+    close_engine(client);
+    lw_test_clock_close(clock);
+}
+
 TEST(what_is_not_there_is_not_found) {
     lw_snapshot s = LW_SNAPSHOT_INIT;
     lw_explanation why;
@@ -265,6 +284,36 @@ TEST(what_waits_for_the_owner_is_bounded) {
     lw_engine *owner = start_owner(&gate);
     await_that(lw_submit(client, LW_TASK(.kind = "mail"), NULL, NULL) == LW_OK);
     close_engine(owner);
+    close_engine(client);
+}
+
+TEST(the_bytes_that_wait_for_the_owner_are_bounded) {
+    enum { SIZE = 400, LIMIT = 1000 };
+    char payload[LIMIT + 1] = "";
+    lw_error err = {0};
+    struct gate gate = GATE;
+    make_store();
+    lw_engine *client = OPEN_ON(URL, .role = LW_ROLE_CLIENT, .byte_limit = LIMIT);
+    lw_engine *other = open_client();
+    const lw_task *big = LW_TASK(.kind = "mail", .payload = {payload, SIZE});
+    const lw_task *huge = LW_TASK(.kind = "mail", .payload = {payload, LIMIT + 1});
+    assert_status(lw_submit(client, huge, NULL, &err), LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "never fit");
+    assert_status(lw_submit(client, big, NULL, NULL), LW_OK);
+    assert_status(lw_submit(other, big, NULL, NULL), LW_OK);
+    assert_status(lw_submit(client, big, NULL, &err), LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "payloads of 800 bytes wait for the owner");
+    const lw_task *two[] = {LW_TASK(.kind = "mail", .payload = {payload, 100}),
+                            LW_TASK(.kind = "mail", .payload = {payload, 101})};
+    assert_status(lw_submit_many(client, two, 2, NULL, &err), LW_EFULL);
+    assert_status(lw_submit(client, two[0], NULL, NULL), LW_OK);
+    assert_status(lw_submit(client, two[0], NULL, NULL), LW_OK);
+    assert_status(lw_submit(client, LW_TASK(.kind = "mail"), NULL, NULL), LW_OK);
+    lw_engine *owner = start_owner(&gate); /* and what has been taken in counts no more */
+    for (int i = 0; i < 10; i++)
+        await_that(lw_submit(client, big, NULL, NULL) == LW_OK);
+    close_engine(owner);
+    close_engine(other);
     close_engine(client);
 }
 

@@ -256,6 +256,50 @@ static int put_rows(struct lw__sqlite *sqlite, const lw_task *const *tasks, size
     return rc;
 }
 
+/* Adds what has come since; what has gone meanwhile it does not know. */
+static int look_at_backlog(struct lw__sqlite *sqlite, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_OUTBOX_BYTES);
+    sqlite3_bind_int64(s, 1, sqlite->backlog.last);
+    int code = sqlite3_step(s);
+    if (code == SQLITE_ROW) {
+        sqlite->backlog.bytes += (uint64_t)sqlite3_column_int64(s, 0);
+        sqlite->backlog.last = sqlite3_column_int64(s, 1);
+    }
+    int rc = lw__sqlite_explain(sqlite->file->db, code, SUBMITTING, err);
+    sqlite3_reset(s);
+    return rc;
+}
+
+static int refuse_bytes(unsigned long long bytes, unsigned long long more, unsigned long long limit,
+                        lw_error *err) {
+    if (more > limit)
+        return lw__error_set(err, LW_EFULL, 0,
+                             "payloads of %llu bytes never fit, %llu may wait for the owner", more,
+                             limit);
+    return lw__error_set(err, LW_EFULL, 0,
+                         "payloads of %llu bytes wait for the owner to take them in, and with %llu "
+                         "more they would be above the limit of %llu: try again later",
+                         bytes, more, limit);
+}
+
+/* All of the outbox is looked at only if there may be too much in it. */
+static int check_bytes(struct lw__sqlite *sqlite, const lw_task *const *tasks, size_t count,
+                       lw_error *err) {
+    struct lw__backlog *backlog = &sqlite->backlog;
+    uint64_t limit = sqlite->index->options.byte_limit, more = 0;
+    for (size_t i = 0; i < count; i++)
+        more += tasks[i]->payload.size;
+    uint64_t room = limit > more ? limit - more : 0;
+    int rc = look_at_backlog(sqlite, err);
+    if (rc == LW_OK && backlog->bytes > room) {
+        *backlog = (struct lw__backlog){.last = 0};
+        rc = look_at_backlog(sqlite, err);
+    }
+    return rc < 0 || (more <= limit && backlog->bytes <= room)
+               ? rc
+               : refuse_bytes(backlog->bytes, more, limit, err);
+}
+
 static int check_room(struct lw__sqlite *sqlite, size_t count, lw_error *err) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_OUTBOX_SIZE);
     uint64_t limit = sqlite->index->options.task_limit;
@@ -322,6 +366,8 @@ static int submit(struct lw__store *store, const lw_task *const *tasks, size_t c
     rc = begin(sqlite, err);
     if (rc == LW_OK)
         rc = check_room(sqlite, count, err);
+    if (rc == LW_OK)
+        rc = check_bytes(sqlite, tasks, count, err);
     if (rc == LW_OK)
         rc = put_rows(sqlite, tasks, count, ids, err);
     if (rc == LW_OK)

@@ -38,6 +38,7 @@
     X(OUTBOX_FIRST, outbox_first)           \
     X(OUTBOX_NEXT, outbox_next)             \
     X(OUTBOX_SIZE, outbox_size)             \
+    X(OUTBOX_BYTES, outbox_bytes)           \
     X(OUTBOX_DELETE, outbox_delete)         \
     X(OUTBOX_FINISHED, outbox_finished)     \
     X(FREE_COUNT, free_count)               \

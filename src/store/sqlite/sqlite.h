@@ -51,6 +51,12 @@ struct lw__intake {
     int64_t taken[3 * LW__INTAKE_MAX]; /* rows that the present turn deletes */
 };
 
+/* What a client knows of the payloads in the outbox: at most so many bytes, up to this row. */
+struct lw__backlog {
+    int64_t last;
+    uint64_t bytes;
+};
+
 /* Rows that are to be deleted: ids that follow each other. */
 struct lw__removal {
     uint64_t first, last; /* 0: none */
@@ -68,6 +74,7 @@ struct lw__sqlite {
                                  or of a client guarded by client_mu */
     struct lw__intake intake;
     struct lw__mutex client_mu; /* of a client: one at a time uses the file */
+    struct lw__backlog backlog; /* of a client, guarded by client_mu */
     struct lw__removal task_removal, history_removal, lease_removal; /* the pump's */
     uint64_t removed_rows; /* since the file was last looked at; the pump's */
     uint64_t token_bound;  /* no token above was given, as the file has it; the pump's */
