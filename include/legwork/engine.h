@@ -251,8 +251,10 @@ LW_API int lw_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot);
 LW_API int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *snapshot);
 
 /* Waits until the task is terminal; 0 looks once, -1 waits for ever. `snapshot` may be NULL.
- * Returns LW_OK: it is. LW_PENDING: it is not yet; the snapshot shows how far it is. LW_ENOTFOUND,
- * LW_ENOMEM, LW_EINVAL, LW_EFORKED; LW_EDEADLOCK: a handler would wait for its own task. A task
+ * Returns LW_OK: it is. LW_PENDING: it is not yet; the snapshot shows how far it is. LW_ESTOPPING:
+ * it is not, and the engine has stopped, whoever stopped it (inside a handler: it drops, and the
+ * task does not run); the snapshot shows how it was left. LW_ENOTFOUND, LW_ENOMEM, LW_EINVAL,
+ * LW_EFORKED; LW_EDEADLOCK: a handler would wait for its own task. A task
  * that does not stay after its end (lw_retention) stays until those who wait for it have seen it;
  * if it leaves just as a wait begins, that has LW_OK and a snapshot from before, with the state 0.
  * Since: 0.2 */
@@ -340,7 +342,8 @@ typedef struct lw_events lw_events;
 LW_API int lw_events_open(lw_engine *engine, lw_events **events, size_t capacity);
 
 /* The next event. Waits up to timeout_ms (0: not at all, -1: for ever).
- * Returns LW_OK; LW_ETIMEDOUT; LW_ESTOPPING: the engine has stopped and all was read. Since: 0.2 */
+ * Returns LW_OK; LW_ETIMEDOUT; LW_ESTOPPING: the engine has stopped, whoever stopped it and whether
+ * or not that was waited for, and all was read. Since: 0.2 */
 LW_API int lw_events_next(lw_events *events, lw_event *event, int64_t timeout_ms);
 
 /* Closes it, before the engine; NULL is fine. Since: 0.2 */

@@ -213,6 +213,7 @@ struct lw_engine {
     _Alignas(64) _Atomic uint32_t stop_level; /* enum lw__stop_level */
     _Atomic bool is_out_of_time;              /* a stop is past its deadline */
     _Atomic bool has_timed_out;               /* one that was waited for: a close does not wait */
+    _Atomic bool has_stopped;                 /* and whoever waits for more was told */
     _Atomic uint64_t stop_deadline;           /* of one that nobody waits for; LW__NEVER: none */
     _Atomic uint32_t beginning;               /* stops that have not told everybody yet */
     _Atomic bool is_started;
@@ -615,11 +616,17 @@ enum lw__pass lw__driver_pass(lw_engine *engine, uint64_t deadline);
 /* The scheduler's: ends the time of a stop that was begun inside a handler. Returns when. */
 uint64_t lw__stop_watch(lw_engine *engine, uint64_t now);
 
-/* After something has ended: wakes those who wait for quiet. */
+/* After something has ended: wakes those who wait for quiet. When it was the last of an engine that
+ * stops, nobody may be waiting for that, but readers of events, and for tasks. */
 void lw__stop_look(lw_engine *engine);
 
+static inline bool lw__stop_is_under_way(const lw_engine *engine) {
+    return atomic_load_explicit(&engine->stop_level, memory_order_relaxed) != LW__RUNNING
+           && !atomic_load_explicit(&engine->has_stopped, memory_order_relaxed);
+}
+
 static inline void lw__stop_announce(lw_engine *engine) {
-    if (__builtin_expect(lw__lot_count(&engine->quiet) > 0, 0))
+    if (__builtin_expect(lw__lot_count(&engine->quiet) > 0 || lw__stop_is_under_way(engine), 0))
         lw__stop_look(engine);
 }
 

@@ -22,6 +22,7 @@ static void begin_drop(lw_engine *engine) {
     LW__POINT("stop: no claims, none taken back");
     lw__hand_relieve_all(engine, false);
     lw__hand_end_all(engine, LW_REASON_DROPPED);
+    lw__index_rouse_awaits(engine->index); /* handlers that wait for what will not run */
 }
 
 static void begin_drain_all(lw_engine *engine) {
@@ -63,8 +64,29 @@ static bool is_quiet(lw_engine *engine) {
                                         level != LW__STOP_DROP && has_workers(engine));
 }
 
+/* Nothing runs, and nothing will any more: whoever waits for more is told. (One that its program
+ * drives is quiet at once, but it has stopped when that has run what it drains.) */
+static void conclude(lw_engine *engine) {
+    enum lw__stop_level level = lw__engine_stop_level(engine);
+    bool is_drained_too = level != LW__STOP_DROP && atomic_load(&engine->is_started);
+    if (level == LW__RUNNING || atomic_load(&engine->has_stopped)
+        || !engine->store->ops->is_quiet(engine->store, is_drained_too))
+        return;
+    atomic_store(&engine->has_stopped, true);
+    LW__POINT("stop: stopped, nobody told");
+    lw__events_end(engine);
+    lw__index_rouse_awaits(engine->index);
+}
+
+static bool find_quiet(lw_engine *engine) {
+    bool is_found = is_quiet(engine);
+    if (is_found)
+        conclude(engine);
+    return is_found;
+}
+
 void lw__stop_look(lw_engine *engine) {
-    if (is_quiet(engine))
+    if (find_quiet(engine))
         lw__lot_wake_all(&engine->quiet);
 }
 
@@ -78,12 +100,12 @@ static bool wait_for_quiet(lw_engine *engine, uint64_t deadline) {
             return false;
         lw__lot_enter(&engine->quiet, &me);
         LW__POINT("quiet: entered, not looked");
-        if (is_quiet(engine)) {
+        if (find_quiet(engine)) {
             lw__lot_leave(&engine->quiet, &me);
             return true;
         }
         if (!lw__lot_wait(&engine->quiet, &me, engine->set.clock, deadline))
-            return is_quiet(engine);
+            return find_quiet(engine);
     }
 }
 

@@ -77,11 +77,22 @@ int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *s
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-/* Until the task ends, or the deadline. False: it would be for ever. */
-static bool sleep_until(lw_engine *engine, struct lw__await *me, uint64_t deadline) {
+/* It will not end here any more. A handler that waited for what a drop does not start would keep
+ * the engine from stopping. */
+static bool is_given_up(lw_engine *engine, lw_state state) {
+    if (atomic_load(&engine->has_stopped))
+        return true;
+    return lw__engine_stop_level(engine) == LW__STOP_DROP && state != LW_STARTED
+           && lw__hand_is_inside(engine);
+}
+
+/* Until the task, which is in this state, ends, or the deadline. False: it would be for ever. */
+static bool sleep_until(lw_engine *engine, struct lw__await *me, uint64_t deadline,
+                        lw_state state) {
     lw_clock *clock = engine->set.clock;
     enum lw__pass pass = LW__PASS_LOOK;
-    while (!atomic_load(&me->is_over) && lw__now(clock) < deadline && pass != LW__PASS_NEVER) {
+    while (!atomic_load(&me->is_over) && lw__now(clock) < deadline && pass != LW__PASS_NEVER
+           && !is_given_up(engine, state)) {
         pass = lw__driver_pass(engine, deadline);
         if (pass == LW__PASS_WAIT)
             clock->wait(clock, &me->is_over, 0, deadline);
@@ -97,7 +108,7 @@ static int await_end(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot
     struct lw__await me = {.id = id};
     bool is_announced = store->ops->await(store, &me) == LW_OK;
     LW__POINT("await: announced, not asleep");
-    *is_vain = is_announced && !sleep_until(engine, &me, deadline);
+    *is_vain = is_announced && !sleep_until(engine, &me, deadline, *state);
     int rc = look(engine, id, snapshot, state);
     LW__POINT("await: looked, still announced");
     if (is_announced)
@@ -112,6 +123,17 @@ static int end_unseen(lw_snapshot *snapshot) {
     return LW_OK;
 }
 
+/* Looks once more: it may have been the last to end. LW_PENDING: it is to be waited for after
+ * all. */
+static int give_up(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state *state) {
+    int rc = look(engine, id, snapshot, state);
+    if (rc == LW_ENOTFOUND)
+        return end_unseen(snapshot);
+    if (rc < 0 || lw_state_is_terminal(*state))
+        return rc;
+    return is_given_up(engine, *state) ? LW_ESTOPPING : LW_PENDING;
+}
+
 /* A task that was retried by hand before we could look is waited for again. */
 static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot) {
     lw_state state;
@@ -120,6 +142,9 @@ static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapsho
     if (rc < 0)
         return rc;
     while (!lw_state_is_terminal(state)) {
+        if (is_given_up(engine, state) && deadline > lw__engine_now(engine)
+            && (rc = give_up(engine, id, snapshot, &state)) != LW_PENDING)
+            return rc;
         if (is_vain)
             return lw__engine_is_forked(engine) ? LW_EFORKED
                    : lw__hand_is_inside(engine) ? LW_EDEADLOCK
@@ -146,7 +171,7 @@ int lw_wait(lw_engine *engine, lw_id id, int64_t timeout_ms, lw_snapshot *snapsh
     uint64_t deadline = lw__deadline_in(engine->set.clock, timeout_ms);
     rc = lw__engine_remote(engine) ? lw__client_wait(engine, id, deadline, snapshot)
                                    : wait_until(engine, id, deadline, snapshot);
-    if (rc < 0)
+    if (rc < 0 && rc != LW_ESTOPPING)
         lw_snapshot_clear(snapshot);
     return rc;
 }

@@ -51,15 +51,27 @@ void lw__index_unawait(struct lw__store *store, struct lw__await *await) {
     lw__brief_unlock(&index->mu);
 }
 
+static void wake(struct lw__await *await) {
+    atomic_store(&await->is_over, 1);
+    LW__POINT("await: over, not woken");
+    lw__futex_wake(&await->is_over, INT32_MAX);
+}
+
 void lw__index_wake_awaits_locked(struct lw__index *index, uint64_t id) {
     for (struct lw__await *await = index->awaits[id % LW__AWAIT_BUCKETS]; await;
          await = await->next) {
-        if (await->id != id)
-            continue;
-        atomic_store(&await->is_over, 1);
-        LW__POINT("await: over, not woken");
-        lw__futex_wake(&await->is_over, INT32_MAX);
+        if (await->id == id)
+            wake(await);
     }
+}
+
+void lw__index_rouse_awaits(struct lw__index *index) {
+    lw__brief_lock(&index->mu);
+    for (size_t i = 0; i < LW__AWAIT_BUCKETS; i++) {
+        for (struct lw__await *await = index->awaits[i]; await; await = await->next)
+            wake(await);
+    }
+    lw__brief_unlock(&index->mu);
 }
 
 bool lw__index_is_awaited_locked(const struct lw__index *index, uint64_t id) {

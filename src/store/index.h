@@ -424,6 +424,7 @@ void lw__retained_trim_locked(struct lw__index *index, struct lw__retained *reta
 int lw__index_await(struct lw__store *store, struct lw__await *await);
 void lw__index_unawait(struct lw__store *store, struct lw__await *await);
 void lw__index_wake_awaits_locked(struct lw__index *index, uint64_t id);
+void lw__index_rouse_awaits(struct lw__index *index); /* all: what they wait for may be in vain */
 bool lw__index_is_awaited_locked(const struct lw__index *index, uint64_t id);
 
 /* Notes for whom a task waits; those that have ended are settled at once. False: no memory. */

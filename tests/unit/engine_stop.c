@@ -272,6 +272,122 @@ TEST(a_handler_may_not_close_its_engine) {
     close_engine(engine);
 }
 
+/* ---- who waits for more --------------------------------------------------------------------- */
+
+struct onlooker {
+    lw_engine *engine;
+    lw_events *events;
+    lw_id id;
+    int rc;
+    lw_state state;
+    pthread_t thread;
+};
+
+static void *read_to_the_end(void *arg) {
+    struct onlooker *o = arg;
+    lw_event event;
+    while ((o->rc = lw_events_next(o->events, &event, -1)) == LW_OK)
+        o->state = event.to;
+    return NULL;
+}
+
+static void *wait_for_task(void *arg) {
+    struct onlooker *o = arg;
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    o->rc = lw_wait(o->engine, o->id, -1, &s);
+    o->state = s.state;
+    lw_snapshot_clear(&s);
+    return NULL;
+}
+
+static struct onlooker *begin_reading(lw_engine *engine) {
+    static struct onlooker reader;
+    reader = (struct onlooker){.engine = engine};
+    assert_status(lw_events_open(engine, &reader.events, 0), LW_OK);
+    reader.thread = start_thread(read_to_the_end, &reader);
+    return &reader;
+}
+
+static struct onlooker *begin_waiting(lw_engine *engine, lw_id id) {
+    static struct onlooker waiter;
+    waiter = (struct onlooker){.engine = engine, .id = id};
+    waiter.thread = start_thread(wait_for_task, &waiter);
+    return &waiter;
+}
+
+static void expect_told(struct onlooker *o, lw_state state) {
+    join_thread(o->thread);
+    assert_status(o->rc, LW_ESTOPPING);
+    assert_int_equal(o->state, state);
+    lw_events_close(o->events);
+}
+
+TEST(readers_and_waiters_are_told_when_a_stop_that_a_handler_has_begun_is_through) {
+    for (int is_drop = 0; is_drop < 2; is_drop++) {
+        lw_engine *engine = OPEN_ENGINE(.workers = 1);
+        handle(engine, "stop", do_stop, LW_HANDLER_OPTIONS(.user = engine));
+        struct onlooker *reader = begin_reading(engine);
+        lw_id later = SUBMIT(engine, .kind = "mail", .delay_ms = 100000);
+        struct onlooker *waiter = begin_waiting(engine, later);
+        SUBMIT(engine, .kind = "stop", .payload = {"x", (size_t)is_drop});
+        start(engine);
+        expect_told(reader, LW_FINISHED);
+        expect_told(waiter, LW_SCHEDULED);
+        assert_status(lw_wait(engine, later, 0, NULL), LW_PENDING);
+        assert_status(lw_wait(engine, later, -1, NULL), LW_ESTOPPING);
+        close_engine(engine);
+    }
+}
+
+TEST(readers_and_waiters_are_told_when_a_stop_that_has_timed_out_is_through_after_all) {
+    for (int is_drop = 0; is_drop < 2; is_drop++) {
+        struct gate own = GATE;
+        lw_engine *engine = OPEN_ENGINE(.workers = 1);
+        handle(engine, "gate", do_gate, LW_HANDLER_OPTIONS(.user = &own));
+        start(engine);
+        struct onlooker *reader = begin_reading(engine);
+        SUBMIT(engine, .kind = "gate");
+        tally_await(&own.arrived, 1);
+        struct onlooker *waiter =
+            begin_waiting(engine, SUBMIT(engine, .kind = "mail", .delay_ms = 100000));
+        assert_status(lw_stop(engine, is_drop ? LW_DROP : LW_DRAIN, 0), LW_ETIMEDOUT);
+        gate_open(&own);
+        expect_told(reader, is_drop ? LW_ENQUEUED : LW_SCHEDULED);
+        expect_told(waiter, LW_SCHEDULED);
+        close_engine(engine);
+    }
+}
+
+TEST(waiters_are_told_by_a_stop_that_is_waited_for) {
+    lw_engine *engine = open_one();
+    struct onlooker *waiter =
+        begin_waiting(engine, SUBMIT(engine, .kind = "mail", .delay_ms = 100000));
+    assert_status(lw_stop(engine, LW_DROP, LONG_MS), LW_OK);
+    expect_told(waiter, LW_SCHEDULED);
+    close_engine(engine);
+}
+
+static lw_outcome do_wait_for_another(lw_ctx *ctx, const lw_task *task) {
+    lw_id other = 0;
+    memcpy(&other, task->payload.data, sizeof other);
+    tally_add(&gate.arrived, 1);
+    assert_status(lw_wait(lw_ctx_user(ctx), other, -1, NULL), LW_ESTOPPING);
+    return lw_retry(ctx, "stopped");
+}
+
+TEST(a_handler_that_waits_for_what_a_drop_does_not_start_does_not_hold_it_up) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 1);
+    handle(engine, "other", do_wait_for_another, LW_HANDLER_OPTIONS(.user = engine));
+    start(engine);
+    lw_id later = SUBMIT(engine, .kind = "mail", .delay_ms = 100000);
+    SUBMIT(engine, .kind = "other", .payload = {&later, sizeof later});
+    tally_await(&gate.arrived, 1);
+    for (int i = 0; i < 1000; i++)
+        sched_yield(); /* most likely it sleeps by then */
+    assert_status(lw_stop(engine, LW_DROP, LONG_MS), LW_OK);
+    close_engine(engine);
+}
+
 /* ---- close --------------------------------------------------------------------------------- */
 
 TEST(a_close_without_a_stop_drops) {
