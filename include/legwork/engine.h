@@ -198,8 +198,11 @@ LW_API int lw_start(lw_engine *engine, lw_error *err);
 /* ---- submit ------------------------------------------------------------------------------- */
 
 /* Accepts a task. *id (may be NULL) is its id. Under LW_CALLER_RUNS a full queue makes the caller
- * run the first attempt itself, before this returns; on a store that writes to a disk it waits for
- * room instead, as under LW_BLOCK. Under LW_DROP_OLDEST the first ones of the queue that wait for a
+ * run the first attempt itself, before this returns. If that says retry or snooze, the task needs
+ * room to wait for the next one: the caller waits for that, as under LW_BLOCK, and if there is none
+ * in time the task is aborted (and LW_OK returned: it was accepted). So there are never more tasks
+ * beyond the limits than there are callers. On a store that writes to a disk it waits for room in
+ * the first place. Under LW_DROP_OLDEST the first ones of the queue that wait for a
  * worker are aborted, as many as it takes, by count and bytes; if all of them were not enough, none
  * is: LW_EFULL.
  * Returns LW_OK: accepted. LW_EXISTS (> 0): its key is taken; *id is the task that has it, and

@@ -16,6 +16,7 @@ struct submission {
     int64_t timeout_ms;           /* of the task; 0: the queue's */
     struct lw__queue_info *queue; /* whose policy holds: that of the first */
     struct lw__answer *answer;    /* who does not wait until it is durable; NULL: the caller does */
+    lw_id guest;                  /* has been put, and wants room to stay; 0: they want to be put */
     lw_error *err;
 };
 
@@ -55,7 +56,7 @@ static uint64_t wait_until(const struct submission *s) {
 
 /* Where one of them does not fit none does. */
 static bool is_like_others(const struct submission *s) {
-    return s->count == 1 && (!s->puts->spec || s->puts->spec->payload_size == 0);
+    return !s->guest && s->count == 1 && (!s->puts->spec || s->puts->spec->payload_size == 0);
 }
 
 /* It was woken in vain: what there is room for may be what another one waits for, who has another
@@ -73,6 +74,10 @@ static bool sleep_for_room(lw_engine *engine, struct lw__waiter *me, uint64_t de
         return lw__lot_wait(&engine->room, me, engine->set.clock, deadline);
     lw__lot_leave(&engine->room, me);
     return pass == LW__PASS_LOOK && lw__engine_now(engine) < deadline;
+}
+
+static int try(struct submission *s) {
+    return s->guest ? lw__room_stay(s->engine->index, s->guest) : put(s, lw__engine_now(s->engine));
 }
 
 /* Until there is room, the time is over, or the caller's context is. One that was woken and got in,
@@ -94,7 +99,7 @@ static int wait_for_room(struct submission *s) {
         LW__POINT("room: entered, not tried");
         bool is_over = s->ctx && lw_ctx_done(s->ctx);
         uint64_t offers = atomic_load(&engine->offers);
-        rc = is_over ? LW_ECANCELED : put(s, lw__engine_now(engine));
+        rc = is_over ? LW_ECANCELED : try(s);
         if (rc == LW_EFULL && has_slept && offers != passed_on) {
             passed_on = offers;
             pass_offer_on(s);
@@ -119,6 +124,19 @@ static int wait_for_room(struct submission *s) {
     return rc;
 }
 
+/* The attempt was run without room, and the task is to be tried again: it has to wait for room, like
+ * others, and goes if there is none in time. So there are never more of these than callers. */
+static void find_room_for_guest(struct submission *s) {
+    lw_engine *engine = s->engine;
+    s->guest = s->puts[0].id;
+    if (lw__room_stay(engine->index, s->guest) == LW_OK || wait_for_room(s) == LW_OK)
+        return;
+    lw__room_evict(engine->index, lw__engine_now(engine), s->guest);
+    lw__engine_attend(engine);
+    lw__submit_offer_room(engine);
+    lw__stop_announce(engine);
+}
+
 /* The first attempt runs in the calling thread. What must not run yet, or is one of many, waits for
  * room like others. */
 static int run_in_caller(struct submission *s) {
@@ -137,6 +155,8 @@ static int run_in_caller(struct submission *s) {
     if (rc < 0 || first->status != LW_OK)
         return rc;
     lw__hand_run_guest(engine, first->task, first->token);
+    if (lw__engine_is_alive(engine))
+        find_room_for_guest(s);
     return rc;
 }
 

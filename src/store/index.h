@@ -269,6 +269,11 @@ void lw__room_give_back_locked(struct lw__index *index, struct lw__put *put);
 bool lw__room_drop_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
                           size_t count);
 
+/* For one that was put as taken, and is to be tried again. LW_OK: it can stay; LW_EFULL: there is
+ * more than there is room for. The second aborts it, if that is still so. */
+int lw__room_stay(struct lw__index *index, uint64_t id);
+void lw__room_evict(struct lw__index *index, uint64_t now, uint64_t id);
+
 /* Takes room: LW_OK, LW_EFULL. Gives back the room of a task. */
 int lw__index_count_in_locked(struct lw__index *index, struct lw__put *put);
 void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *task);

@@ -66,6 +66,38 @@ void lw__index_count_out_locked(struct lw__index *index, const struct lw__task *
           lw__task_payload_size(task), lw__task_flags(task) & LW__TASK_RESERVED, -1);
 }
 
+/* ---- what was run without room ------------------------------------------------------------ */
+
+static bool is_over(const struct lw__index *index, const struct lw__queue *queue) {
+    return index->unfinished - index->reserve_used > index->options.task_limit
+           || queue->unfinished > queue->limit || index->bytes > index->options.byte_limit
+           || queue->bytes > queue->byte_limit;
+}
+
+/* NULL: it has ended, or there is room for it, or nobody comes any more who could want it. */
+static struct lw__task *find_homeless(struct lw__index *index, uint64_t id) {
+    struct lw__task *task = lw__ids_find(&index->ids, id);
+    if (!task || lw_state_is_terminal(lw__task_state(task)) || index->restraints & LW__STORE_NO_PUT)
+        return NULL;
+    return is_over(index, lw__index_queue_of(index, task)) ? task : NULL;
+}
+
+int lw__room_stay(struct lw__index *index, uint64_t id) {
+    lw__brief_lock(&index->mu);
+    int rc = find_homeless(index, id) ? LW_EFULL : LW_OK;
+    lw__brief_unlock(&index->mu);
+    return rc;
+}
+
+void lw__room_evict(struct lw__index *index, uint64_t now, uint64_t id) {
+    lw__brief_lock(&index->mu);
+    struct lw__task *task = find_homeless(index, id);
+    if (task)
+        lw__index_abort_locked(index, task, now, "there was no room to try it again");
+    lw__grace_collect(&index->grace);
+    lw__brief_unlock(&index->mu);
+}
+
 /* ---- dropping ----------------------------------------------------------------------------- */
 
 /* What is missing, or what can be had. */

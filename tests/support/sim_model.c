@@ -518,6 +518,15 @@ static int run_in_caller(struct sim_model *m, struct sim_put *puts, int count, l
     return rc == LW_EFULL ? LW_ETIMEDOUT : rc;
 }
 
+void sim_evict(struct sim_model *m, struct sim_task *guest) {
+    struct sim_room all = sim_room(m, -1), queue = sim_room(m, guest->spec.queue);
+    const struct sim_queue *q = &m->queues[guest->spec.queue];
+    bool is_over = all.tasks - all.reserved > m->task_limit || queue.tasks > q->limit
+                   || all.bytes > m->byte_limit || queue.bytes > q->byte_limit;
+    if (is_over && guest->is_there && !sim_is_terminal(guest->state))
+        sim__abort_waiting(m, guest);
+}
+
 /* More than would fit if nothing else were there. */
 static bool is_too_large(const struct sim_model *m, const struct sim_put *puts, int count) {
     struct sim_room all = {0}, queues[SIM_QUEUES] = {0};

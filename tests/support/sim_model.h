@@ -134,6 +134,9 @@ int sim_put(struct sim_model *m, struct sim_put *puts, int count);
  * *guest is the task that the caller has to run then; 0: none. */
 int sim_submit(struct sim_model *m, struct sim_put *puts, int count, lw_id *guest);
 
+/* One that its caller has run and that is to be tried again: aborted, if it is one too many. */
+void sim_evict(struct sim_model *m, struct sim_task *guest);
+
 /* Who is next in a queue; NULL: nobody. */
 struct sim_task *sim_first(struct sim_model *m, int queue);
 void sim_claim(struct sim_model *m, struct sim_task *task);

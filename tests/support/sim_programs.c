@@ -52,6 +52,7 @@ static void settle_guest(struct world *w, lw_id guest) {
     world_expect(w, guest, "that the caller has run it", w->guest, 0);
     sim_begin(&w->model, t, w->model.last_token);
     sim_end_attempt(&w->model, t, &w->guest_words, &due_min, &due_max);
+    sim_evict(&w->model, t); /* it has no time to wait for room */
     world_adopt_jitter(w, t, due_min, due_max);
     world_note_argument(w, t, &w->guest_words);
 }

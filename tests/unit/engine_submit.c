@@ -596,18 +596,69 @@ TEST(a_full_queue_makes_the_caller_run_the_first_attempt) {
     assert_int_equal(tally_read(&drops), 0);
 }
 
-TEST(what_fails_in_the_caller_is_retried_by_workers) {
+static lw_id failed_first;
+
+static void *submit_failing(void *arg) {
+    struct full *full = arg;
+    failed_first = SUBMIT(full->engine, .run = do_where, .payload = LW_TEXT("fail first"));
+    return NULL;
+}
+
+/* The caller is let go when there is room for what waits for its next attempt. */
+TEST(what_fails_in_the_caller_waits_for_room_and_is_retried_by_workers) {
     struct full full;
     fill_up(&full, LW_CALLER_RUNS, 0);
-    lw_id id = SUBMIT(full.engine, .run = do_where, .payload = LW_TEXT("fail first"));
+    pthread_t caller = start_thread(submit_failing, &full);
+    await_that(figures(full.engine).scheduled == 1);
     assert_int_equal(ran_attempt, 1);
-    assert_int_equal(state_of(full.engine, id), LW_SCHEDULED);
-    assert_status(lw_retry_now(full.engine, id, NULL), LW_OK);
     gate_open(&full.gate);
-    assert_status(lw_wait(full.engine, id, LONG_MS, NULL), LW_OK);
+    join_thread(caller);
+    assert_status(lw_retry_now(full.engine, failed_first, NULL), LW_OK);
+    assert_status(lw_wait(full.engine, failed_first, LONG_MS, NULL), LW_OK);
     assert_int_equal(ran_attempt, 2);
     assert_false(pthread_equal(ran_on, pthread_self()));
     empty(&full);
+}
+
+static lw_outcome do_later(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    return lw_snooze(ctx, 3600000);
+}
+
+/* One that finds no room in time goes, and its argument with it. */
+static void pile_up(int64_t byte_limit, int64_t task_limit, size_t size) {
+    static const char bytes[100];
+    lw_clock *clock = open_clock();
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .task_limit = task_limit, .clock = clock,
+                                    .byte_limit = byte_limit, .overflow = LW_CALLER_RUNS,
+                                    .submit_timeout_ms = LW_ZERO);
+    lw_snapshot last = LW_SNAPSHOT_INIT;
+    lw_id id = 0;
+    handle(engine, "later", do_later, NULL);
+    start(engine);
+    SUBMIT(engine, .kind = "later", .delay_ms = 1, .payload = {bytes, size});
+    for (int i = 0; i < 50; i++)
+        id = SUBMIT(engine, .run = do_later, .on_drop = count_drop, .payload = {bytes, size});
+    assert_int_equal(figures(engine).scheduled, 1);
+    assert_int_equal(figures(engine).task_bytes, size);
+    assert_int_equal(figures(engine).aborted_total, 50);
+    assert_status(lw_get(engine, id, &last), LW_OK);
+    assert_string_equal(last.last_error, "there was no room to try it again");
+    lw_snapshot_clear(&last);
+    lw_test_run(engine);
+    assert_int_equal(tally_read(&drops), 50);
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
+TEST(what_fails_in_callers_never_piles_up_beyond_the_limit_of_tasks) {
+    drops = (struct tally)TALLY;
+    pile_up(0, 1, 0);
+}
+
+TEST(what_fails_in_callers_never_piles_up_beyond_the_limit_of_bytes) {
+    drops = (struct tally)TALLY;
+    pile_up(100, 0, 100);
 }
 
 /* Nothing that must not run yet is run by a caller. */
