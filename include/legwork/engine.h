@@ -197,7 +197,10 @@ LW_API int lw_start(lw_engine *engine, lw_error *err);
 
 /* ---- submit ------------------------------------------------------------------------------- */
 
-/* Accepts a task. *id (may be NULL) is its id. Under LW_CALLER_RUNS a full queue makes the caller
+/* Accepts a task. *id (may be NULL) is its id. A kind or queue that nobody has named before comes
+ * into being with its first task that is accepted; what is refused leaves no trace. A kind without
+ * a handler is from then on for tasks that wait for one, or for functions (run): the others get
+ * LW_EINVAL. Under LW_CALLER_RUNS a full queue makes the caller
  * run the first attempt itself, before this returns. If that says retry or snooze, the task needs
  * room to wait for the next one: the caller waits for that, as under LW_BLOCK, and if there is none
  * in time the task is aborted (and LW_OK returned: it was accepted). So there are never more tasks

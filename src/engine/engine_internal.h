@@ -322,6 +322,10 @@ int lw__registry_queue(lw_engine *engine, const char *name, struct lw__queue_inf
  * for the one sort or the other from then on. False: for the other. */
 bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_call);
 
+/* Whether it is for this sort already, or has a handler; whether it could be. */
+bool lw__registry_is_used(const struct lw__kind_info *info, bool is_call);
+bool lw__registry_can_use(const struct lw__kind_info *info, bool is_call);
+
 /* NULL: there is none of this name. */
 struct lw__kind_info *lw__registry_find_kind(lw_engine *engine, const char *name);
 struct lw__queue_info *lw__registry_find_queue(lw_engine *engine, const char *name);
@@ -341,6 +345,13 @@ static inline struct lw__queue_info *lw__queue_of(const lw_engine *engine, uint1
  * times matter. */
 int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
                   lw_error *err);
+
+/* The same in two steps, so that a task that is refused leaves no trace: first all but the names;
+ * put->is_unnamed: the kind or the queue is new, or is used in a new way, and may have no number.
+ * Then these are registered: LW_OK, or LW_EINVAL, LW_ENOMEM with a sentence. */
+int lw__spec_prepare(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
+                     lw_error *err);
+int lw__spec_name(lw_engine *engine, const lw_task *task, struct lw__put *put, lw_error *err);
 void lw__spec_free(lw_engine *engine, struct lw__put *put);
 
 /* A kind, perhaps a queue, and nothing else: for the store's put_plain. Names the kind and queue of

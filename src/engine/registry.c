@@ -111,6 +111,14 @@ int lw__registry_kind(lw_engine *engine, const char *name, struct lw__kind_info 
     return rc < 0 ? refuse(rc, "kind", name, LW_KINDS_MAX, err) : LW_OK;
 }
 
+bool lw__registry_is_used(const struct lw__kind_info *info, bool is_call) {
+    return info->run || atomic_load(is_call ? &info->is_call : &info->is_awaiting);
+}
+
+bool lw__registry_can_use(const struct lw__kind_info *info, bool is_call) {
+    return info->run || !atomic_load(is_call ? &info->is_awaiting : &info->is_call);
+}
+
 /* The store is told before others can see it: a stop does not wait for a task without a handler, so
  * one that was accepted meanwhile would run after it. */
 bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_call) {

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/names.h"
 #include "store/check.h"
 
 #include <string.h>
@@ -32,11 +33,19 @@ static uint64_t limit(uint64_t now, int64_t ms) {
     return ms > 0 ? now + (uint64_t)ms * LW__NS_PER_MS : LW__NEVER;
 }
 
+/* A kind that nobody knows yet has the defaults. */
+static lw_key_scope scope_of(const lw_task *task, const struct lw__kind_info *kind) {
+    if (task->key_scope)
+        return task->key_scope;
+    return kind ? kind->set.key_scope : LW_KEY_UNFINISHED;
+}
+
 static int settle_key(struct lw__spec *spec, const lw_task *task, const struct lw__kind_info *kind,
                       uint64_t now, lw_error *err) {
-    spec->key_scope = task->key_scope ? task->key_scope : kind->set.key_scope;
+    spec->key_scope = scope_of(task, kind);
     uint64_t window = task->key_window_ms ? (uint64_t)task->key_window_ms * LW__NS_PER_MS
-                                          : kind->set.key_window_ns;
+                      : kind              ? kind->set.key_window_ns
+                                          : 0;
     if (spec->key_scope == LW_KEY_WINDOW && window == 0)
         return lw__error_set(err, LW_EINVAL, 0,
                              "key_scope is LW_KEY_WINDOW, but no key_window_ms is given");
@@ -92,7 +101,8 @@ static int make_block(lw_engine *engine, const lw_task *task, const struct lw__k
     put->spec = spec;
     if (!task->key)
         return LW_OK;
-    lw__index_pair(engine->index, put->kind, spec); /* hashed, before the mutex is taken */
+    if (kind)
+        lw__index_pair(engine->index, put->kind, spec); /* hashed, before the mutex is taken */
     return settle_key(spec, task, kind, now, err);
 }
 
@@ -105,30 +115,62 @@ static uint64_t due_of(const lw_engine *engine, const lw_task *task, uint64_t no
     return wait_ms > 0 ? now + (uint64_t)wait_ms * LW__NS_PER_MS : 0;
 }
 
-static int name_put(lw_engine *engine, const lw_task *task, struct lw__put *put,
-                    struct lw__kind_info **kind, lw_error *err) {
+static const char *kind_name(const lw_task *task) {
+    return task->kind ? task->kind : "call";
+}
+
+static int refuse_use(const lw_task *task, lw_error *err) {
+    return lw__error_set(err, LW_EINVAL, 0,
+                         task->run ? "kind \"%s\" has tasks that wait for a handler: give the "
+                                     "function another kind, or none"
+                                   : "kind \"%s\" has no handler and is used for functions: "
+                                     "give the task one (run)",
+                         kind_name(task));
+}
+
+/* Whether the names are good, and what they stand for; NULL and no number: nothing yet. */
+static int look_up(lw_engine *engine, const lw_task *task, struct lw__put *put,
+                   struct lw__kind_info **kind, lw_error *err) {
+    bool is_call = task->run != NULL;
+    struct lw__queue_info *queue =
+        task->queue ? lw__registry_find_queue(engine, task->queue) : engine->default_queue;
+    *kind = lw__registry_find_kind(engine, kind_name(task));
+    if (!*kind && lw__name_check("kind", kind_name(task), err) < 0)
+        return LW_EINVAL;
+    if (!queue && lw__name_check("queue", task->queue, err) < 0)
+        return LW_EINVAL;
+    if (*kind && !lw__registry_can_use(*kind, is_call))
+        return refuse_use(task, err);
+    put->is_unnamed = !*kind || !queue || !lw__registry_is_used(*kind, is_call);
+    put->kind = *kind ? (*kind)->number : LW__UNNAMED;
+    put->queue = queue ? queue->number : LW__UNNAMED;
+    return LW_OK;
+}
+
+int lw__spec_name(lw_engine *engine, const lw_task *task, struct lw__put *put, lw_error *err) {
     struct lw__queue_info *queue = engine->default_queue;
-    int rc = lw__registry_kind(engine, task->kind ? task->kind : "call", kind, err);
+    struct lw__kind_info *kind;
+    if (!put->is_unnamed)
+        return LW_OK;
+    int rc = lw__registry_kind(engine, kind_name(task), &kind, err);
     if (rc == LW_OK && task->queue)
         rc = lw__registry_queue(engine, task->queue, &queue, err);
     if (rc < 0)
         return rc;
-    if (!(*kind)->run && !lw__registry_use(engine, *kind, task->run != NULL))
-        return lw__error_set(err, LW_EINVAL, 0,
-                             task->run ? "kind \"%s\" has tasks that wait for a handler: give the "
-                                         "function another kind, or none"
-                                       : "kind \"%s\" has no handler and is used for functions: "
-                                         "give the task one (run)",
-                             (*kind)->name);
-    put->kind = (*kind)->number;
+    if (!kind->run && !lw__registry_use(engine, kind, task->run != NULL))
+        return refuse_use(task, err);
+    put->kind = kind->number;
     put->queue = queue->number;
+    put->is_unnamed = false;
+    if (task->key)
+        lw__index_pair(engine->index, put->kind, put->spec);
     return LW_OK;
 }
 
 /* Whether something is counted from now on, so that a tick would matter. */
 static bool has_times(const lw_task *task, const struct lw__kind_info *kind) {
-    bool has_window =
-        task->key && (task->key_scope == LW_KEY_WINDOW || kind->set.key_scope == LW_KEY_WINDOW);
+    bool is_window_kind = kind && kind->set.key_scope == LW_KEY_WINDOW;
+    bool has_window = task->key && (task->key_scope == LW_KEY_WINDOW || is_window_kind);
     return has_window || task->delay_ms || task->run_at_ms || task->start_by_ms
            || task->finish_by_ms;
 }
@@ -150,16 +192,18 @@ bool lw__spec_name_plain(lw_engine *engine, const lw_task *task, struct lw__put 
     struct lw__kind_info *kind = lw__registry_find_kind(engine, task->kind);
     struct lw__queue_info *queue =
         task->queue ? lw__registry_find_queue(engine, task->queue) : engine->default_queue;
-    if (!kind || !queue || atomic_load_explicit(&kind->is_call, memory_order_relaxed))
+    if (!kind || !queue)
         return false;
+    if (!kind->run && !atomic_load_explicit(&kind->is_awaiting, memory_order_relaxed))
+        return false; /* the first that waits for a handler says so: the general way does */
     put->kind = kind->number;
     put->queue = queue->number;
     put->priority = DEFAULT_PRIORITY;
     return true;
 }
 
-int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
-                  lw_error *err) {
+int lw__spec_prepare(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
+                     lw_error *err) {
     struct lw__kind_info *kind;
     memset(put, 0, sizeof *put);
     put->priority = DEFAULT_PRIORITY;
@@ -173,9 +217,19 @@ int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct 
                              "kind that has a handler, and a payload",
                              engine->store->ops->scheme);
     if (rc == LW_OK)
-        rc = name_put(engine, task, put, &kind, err);
+        rc = look_up(engine, task, put, &kind, err);
     if (rc == LW_OK)
         rc = fill_rest(engine, task, kind, now, put, err);
+    return rc;
+}
+
+int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
+                  lw_error *err) {
+    int rc = lw__spec_prepare(engine, task, now, put, err);
+    if (rc == LW_OK)
+        rc = lw__spec_name(engine, task, put, err);
+    if (rc < 0)
+        lw__spec_free(engine, put);
     return rc;
 }
 

@@ -10,18 +10,47 @@
 
 struct submission {
     lw_engine *engine;
+    const lw_task *const *tasks;
     struct lw__put *puts;
     size_t count;
     lw_ctx *ctx;                  /* of the caller; NULL: none */
     int64_t timeout_ms;           /* of the task; 0: the queue's */
     struct lw__queue_info *queue; /* whose policy holds: that of the first */
+    struct lw__queue_info plain;  /* instead of one that is not known yet: the engine's policy */
+    bool is_unnamed;              /* some kinds or queues are to be registered */
+    bool is_explained;            /* there is a sentence already */
     struct lw__answer *answer;    /* who does not wait until it is durable; NULL: the caller does */
     lw_id guest;                  /* has been put, and wants room to stay; 0: they want to be put */
     lw_error *err;
 };
 
+/* Names are registered for tasks that will be accepted, and no others: there are not many of
+ * them. */
+static int name_all(struct submission *s, uint64_t now) {
+    lw_error detail = {0};
+    int rc = lw__index_judge(s->engine->index, now, s->puts, s->count);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < s->count; i++) {
+        rc = lw__spec_name(s->engine, s->tasks[i], &s->puts[i], &detail);
+        if (rc < 0 && s->count > 1)
+            lw__error_set(s->err, rc, 0, "task %zu of %zu: %s", i + 1, s->count, detail.message);
+        else if (rc < 0)
+            lw__error_set(s->err, rc, 0, "%s", detail.message);
+        if (rc < 0) {
+            s->is_explained = true;
+            return rc;
+        }
+    }
+    s->is_unnamed = false;
+    return LW_OK;
+}
+
 static int put(struct submission *s, uint64_t now) {
     lw_engine *engine = s->engine;
+    int named = s->is_unnamed ? name_all(s, now) : LW_OK;
+    if (named < 0)
+        return named;
     const struct lw__store_ops *ops = engine->store->ops;
     int rc = s->answer && ops->put_and_call
                  ? ops->put_and_call(engine->store, now, s->puts, &s->answer->wait)
@@ -124,8 +153,9 @@ static int wait_for_room(struct submission *s) {
     return rc;
 }
 
-/* The attempt was run without room, and the task is to be tried again: it has to wait for room, like
- * others, and goes if there is none in time. So there are never more of these than callers. */
+/* The attempt was run without room, and the task is to be tried again: it has to wait for room,
+ * like others, and goes if there is none in time. So there are never more of these than
+ * callers. */
 static void find_room_for_guest(struct submission *s) {
     lw_engine *engine = s->engine;
     s->guest = s->puts[0].id;
@@ -189,6 +219,15 @@ static int drop_and_put(struct submission *s) {
     return rc;
 }
 
+/* One that is not known yet is as large as the engine. */
+static const struct lw__queue_info *queue_of(const struct submission *s, size_t i) {
+    return s->puts[i].queue < LW__UNNAMED ? lw__queue_of(s->engine, s->puts[i].queue) : &s->plain;
+}
+
+static const char *queue_name(const struct submission *s, size_t i) {
+    return s->tasks[i]->queue ? s->tasks[i]->queue : s->engine->default_queue->name;
+}
+
 /* All of it together, or one queue's part of it, is more than there would be room for if nothing
  * else were there: to wait, or to drop others, would be in vain. Keys that are taken are not looked
  * at. */
@@ -196,7 +235,7 @@ static bool is_too_large(const struct submission *s) {
     const struct lw__engine_settings *set = &s->engine->set;
     uint64_t bytes = 0;
     for (size_t i = 0; i < s->count; i++) {
-        const struct lw__queue_settings *queue = &lw__queue_of(s->engine, s->puts[i].queue)->set;
+        const struct lw__queue_settings *queue = &queue_of(s, i)->set;
         uint64_t tasks = 0, queue_bytes = 0;
         for (size_t k = 0; k <= i; k++) {
             if (s->puts[k].queue == s->puts[i].queue && s->puts[k].status != LW_EXISTS) {
@@ -226,7 +265,7 @@ static int put_when_full(struct submission *s) {
 /* ---- all ---------------------------------------------------------------------------------- */
 
 static int explain_one(struct submission *s, int rc) {
-    const char *name = lw__queue_of(s->engine, s->puts[refused_one(s, rc)].queue)->name;
+    const char *name = queue_name(s, refused_one(s, rc));
     switch (rc) {
     case LW_EFULL:
         if (is_too_large(s))
@@ -248,6 +287,8 @@ static int explain_one(struct submission *s, int rc) {
 }
 
 static int explain_refusal(struct submission *s, int rc) {
+    if (s->is_explained)
+        return rc;
     bool is_one_to_blame = s->count > 1 && s->puts[refused_one(s, rc)].status == rc;
     explain_one(s, rc);
     if (is_one_to_blame && s->err)
@@ -256,9 +297,19 @@ static int explain_refusal(struct submission *s, int rc) {
     return rc;
 }
 
+static void choose_policy(struct submission *s) {
+    bool is_known = s->puts[0].queue < LW__UNNAMED;
+    if (s->is_unnamed)
+        lw__queue_settle_options(&s->plain.set, &s->engine->set, NULL, NULL);
+    s->queue = is_known ? lw__queue_of(s->engine, s->puts[0].queue) : &s->plain;
+}
+
 static int submit(struct submission *s, uint64_t now) {
     lw_engine *engine = s->engine;
     bool is_inside = lw__hand_is_inside(engine);
+    for (size_t i = 0; i < s->count; i++)
+        s->is_unnamed |= s->puts[i].is_unnamed;
+    choose_policy(s);
     for (size_t i = 0; is_inside && i < s->count; i++)
         s->puts[i].is_inside = true;
     int rc = put(s, now);
@@ -306,15 +357,15 @@ int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) 
     if (submit_plain(engine, task, id, &rc, err))
         return rc;
     uint64_t now = lw__engine_recent(engine);
-    rc = lw__spec_make(engine, task, &now, &one, err);
+    rc = lw__spec_prepare(engine, task, &now, &one, err);
     if (rc < 0)
         return rc;
     struct submission s = {.engine = engine,
+                           .tasks = &task,
                            .puts = &one,
                            .count = 1,
                            .ctx = task->ctx,
                            .timeout_ms = task->submit_timeout_ms,
-                           .queue = lw__queue_of(engine, one.queue),
                            .err = err};
     rc = submit(&s, now);
     if (rc >= 0)
@@ -348,15 +399,15 @@ static int submit_async(lw_engine *engine, const lw_task *task, struct lw__answe
         return rc;
     }
     bool is_called = engine->store->ops->put_and_call != NULL;
-    int rc = lw__spec_make(engine, task, &now, &one, err);
+    int rc = lw__spec_prepare(engine, task, &now, &one, err);
     if (rc < 0)
         return rc;
     struct submission s = {.engine = engine,
+                           .tasks = &task,
                            .puts = &one,
                            .count = 1,
                            .ctx = task->ctx,
                            .timeout_ms = task->submit_timeout_ms,
-                           .queue = lw__queue_of(engine, one.queue),
                            .answer = answer,
                            .err = err};
     rc = submit(&s, now);
@@ -392,14 +443,32 @@ int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, v
 
 /* ---- many --------------------------------------------------------------------------------- */
 
+static bool is_same(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Equal names get equal numbers, until they get their own. */
+static void number_unnamed(const lw_task *const *tasks, struct lw__put *puts, size_t i) {
+    bool is_new_kind = puts[i].kind >= LW__UNNAMED, is_new_queue = puts[i].queue >= LW__UNNAMED;
+    size_t kind = 0, queue = 0;
+    while (is_new_kind && !is_same(tasks[kind]->kind, tasks[i]->kind))
+        kind++;
+    while (is_new_queue && !is_same(tasks[queue]->queue, tasks[i]->queue))
+        queue++;
+    puts[i].kind += (uint16_t)kind;
+    puts[i].queue += (uint16_t)queue;
+}
+
 static int make_all(lw_engine *engine, const lw_task *const *tasks, size_t count,
                     struct lw__put *puts, lw_error *err) {
     uint64_t now = lw__engine_now(engine);
     for (size_t i = 0; i < count; i++) {
         lw_error detail = {0};
-        int rc = lw__spec_make(engine, tasks[i], &now, &puts[i], &detail);
+        int rc = lw__spec_prepare(engine, tasks[i], &now, &puts[i], &detail);
         if (rc < 0)
             return lw__error_set(err, rc, 0, "task %zu of %zu: %s", i + 1, count, detail.message);
+        if (puts[i].is_unnamed)
+            number_unnamed(tasks, puts, i);
     }
     return LW_OK;
 }
@@ -423,11 +492,11 @@ int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t count,
     rc = make_all(engine, tasks, count, puts, err);
     if (rc == LW_OK) {
         struct submission s = {.engine = engine,
+                               .tasks = tasks,
                                .puts = puts,
                                .count = count,
                                .ctx = tasks[0]->ctx,
                                .timeout_ms = tasks[0]->submit_timeout_ms,
-                               .queue = lw__queue_of(engine, puts[0].queue),
                                .err = err};
         rc = submit(&s, lw__engine_now(engine));
     }

@@ -211,6 +211,10 @@ static inline void lw__index_move_locked(struct lw__index *index, struct lw__tas
 int lw__index_put(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count);
 int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count);
 
+/* What a put would say, and nothing is done: kinds and queues need not have a number yet, nor a
+ * kind that gets its first function a handler. */
+int lw__index_judge(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count);
+
 /* Puts an enqueued task into the order. */
 void lw__index_line_up_locked(struct lw__index *index, struct lw__task *task);
 
@@ -268,6 +272,7 @@ void lw__room_give_back_locked(struct lw__index *index, struct lw__put *put);
  * free thereby: those lack room next. */
 bool lw__room_drop_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
                           size_t count);
+bool lw__room_can_drop_locked(struct lw__index *index, struct lw__put *puts, size_t count);
 
 /* For one that was put as taken, and is to be tried again. LW_OK: it can stay; LW_EFULL: there is
  * more than there is room for. The second aborts it, if that is still so. */

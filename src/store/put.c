@@ -94,17 +94,29 @@ static bool has_key(const struct lw__put *put) {
     return put->spec && put->spec->key_size > 0;
 }
 
-/* Whether it exists already, and what stands in its way but room. */
-static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t now) {
-    struct lw__task *holder = has_key(put) ? lw__index_key_holder_locked(index, put, now) : NULL;
-    put->id = holder ? holder->id : 0;
-    if (holder)
-        return LW_EXISTS;
+/* Whether it can be enqueued, or started at once if it is taken. */
+static int check_lane(struct lw__index *index, const struct lw__put *put) {
+    bool brings_function = put->is_unnamed && put->spec && put->spec->run;
+    if (put->kind >= LW__UNNAMED || put->queue >= LW__UNNAMED)
+        return put->is_taken && !brings_function ? LW_EFULL : LW_OK;
     const struct lw__lane *lane = lw__index_lane_locked(index, put->kind, put->queue);
     if (!lane)
         return LW_ENOMEM;
-    if (put->is_taken && lane->shut)
-        return LW_EFULL;
+    uint32_t shut = lane->shut & ~(brings_function ? LW__SHUT_NO_HANDLER : 0);
+    return put->is_taken && shut ? LW_EFULL : LW_OK;
+}
+
+/* Whether it exists already, and what stands in its way but room. */
+static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t now) {
+    bool is_known = put->kind < LW__UNNAMED;
+    struct lw__task *holder =
+        has_key(put) && is_known ? lw__index_key_holder_locked(index, put, now) : NULL;
+    put->id = holder ? holder->id : 0;
+    if (holder)
+        return LW_EXISTS;
+    int can_start = check_lane(index, put);
+    if (can_start < 0)
+        return can_start;
     if (put->spec && put->spec->after_count > 0 && check_after(index, put->spec) < 0)
         return LW_EINVAL;
     int rc = put->scope ? lw__scope_check_locked(index, put) : LW_OK;
@@ -342,15 +354,21 @@ static int try_all(struct lw__index *index, uint64_t now, struct lw__put *puts, 
     return rc;
 }
 
-/* Nothing but room stands in the way of all of them: it is made by dropping others, or not at
- * all. */
-static int make_room(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
+static int check_all_but_room(struct lw__index *index, uint64_t now, struct lw__put *puts,
+                              size_t count) {
     for (size_t i = 0; i < count; i++) {
         puts[i].status = check_but_room(index, &puts[i], now);
         if (puts[i].status < 0)
             return puts[i].status;
     }
-    return lw__room_drop_locked(index, now, puts, count) ? LW_OK : LW_EFULL;
+    return LW_OK;
+}
+
+/* Nothing but room stands in the way of all of them: it is made by dropping others, or not at
+ * all. */
+static int make_room(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
+    int rc = check_all_but_room(index, now, puts, count);
+    return rc == LW_OK && !lw__room_drop_locked(index, now, puts, count) ? LW_EFULL : rc;
 }
 
 int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
@@ -365,6 +383,23 @@ int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *
         if (index->journal)
             break; /* there is room when it is durable that they have ended */
     }
+    return rc;
+}
+
+static int judge(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
+    int rc = check_all(index, now, puts, count);
+    for (size_t i = 0; i < count; i++)
+        lw__room_give_back_locked(index, &puts[i]);
+    if (rc != LW_EFULL || !puts[0].may_drop)
+        return rc;
+    rc = check_all_but_room(index, now, puts, count);
+    return rc == LW_OK && !lw__room_can_drop_locked(index, puts, count) ? LW_EFULL : rc;
+}
+
+int lw__index_judge(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
+    lw__brief_lock(&index->mu);
+    int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING : judge(index, now, puts, count);
+    lw__brief_unlock(&index->mu);
     return rc;
 }
 

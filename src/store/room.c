@@ -6,14 +6,20 @@ static uint64_t put_bytes(const struct lw__put *put) {
     return put->spec ? put->spec->payload_size : put->payload_size;
 }
 
+/* NULL: it has none yet; such a queue is as large as the engine. */
+static struct lw__queue *queue_of(const struct lw__index *index, const struct lw__put *put) {
+    return put->queue < LW__UNNAMED ? index->queues[put->queue] : NULL;
+}
+
 static bool is_free(const struct lw__index *index, const struct lw__queue *queue, uint64_t bytes) {
     return index->unfinished - index->reserve_used < index->options.task_limit
-           && queue->unfinished < queue->limit && index->bytes + bytes <= index->options.byte_limit
-           && queue->bytes + bytes <= queue->byte_limit;
+           && index->bytes + bytes <= index->options.byte_limit
+           && (!queue
+               || (queue->unfinished < queue->limit && queue->bytes + bytes <= queue->byte_limit));
 }
 
 bool lw__room_is_there_locked(const struct lw__index *index, const struct lw__put *put) {
-    return is_free(index, index->queues[put->queue], put_bytes(put))
+    return is_free(index, queue_of(index, put), put_bytes(put))
            || (put->is_inside && index->reserve_used < index->options.reserve);
 }
 
@@ -24,17 +30,24 @@ static void count(struct lw__index *index, struct lw__kind *kind, struct lw__que
     index->reserve_used += is_reserved ? one : 0;
     index->unfinished += one;
     index->bytes += bytes;
-    queue->unfinished += one;
-    queue->bytes += bytes;
-    kind->unfinished += one;
+    if (queue)
+        queue->unfinished += one;
+    if (queue)
+        queue->bytes += bytes;
+    if (kind)
+        kind->unfinished += one;
+}
+
+static struct lw__kind *kind_of(const struct lw__index *index, const struct lw__put *put) {
+    return put->kind < LW__UNNAMED ? index->kinds[put->kind] : NULL;
 }
 
 void lw__room_take_locked(struct lw__index *index, struct lw__put *put) {
-    struct lw__queue *queue = index->queues[put->queue];
+    struct lw__queue *queue = queue_of(index, put);
     uint64_t bytes = put_bytes(put);
     put->is_reserved = put->is_inside && !is_free(index, queue, bytes);
     put->is_counted = true;
-    count(index, index->kinds[put->kind], queue, bytes, put->is_reserved, 1);
+    count(index, kind_of(index, put), queue, bytes, put->is_reserved, 1);
     if (put->scope)
         lw__scope_count_locked(index, put, 1);
 }
@@ -43,8 +56,7 @@ void lw__room_give_back_locked(struct lw__index *index, struct lw__put *put) {
     if (!put->is_counted)
         return;
     put->is_counted = false;
-    count(index, index->kinds[put->kind], index->queues[put->queue], put_bytes(put),
-          put->is_reserved, -1);
+    count(index, kind_of(index, put), queue_of(index, put), put_bytes(put), put->is_reserved, -1);
     if (put->scope)
         lw__scope_count_locked(index, put, -1);
 }
@@ -196,7 +208,8 @@ static void add_queue(struct queue_set *set, uint16_t queue) {
 
 static void take_room(struct lw__index *index, struct lw__put *put, struct queue_set *set) {
     lw__room_take_locked(index, put);
-    add_queue(set, put->queue);
+    if (put->queue < LW__UNNAMED)
+        add_queue(set, put->queue);
 }
 
 /* Whether the task that has its key may be dropped: then it needs room as well. */
@@ -244,27 +257,48 @@ static void drop_for(struct lw__index *index, uint64_t now, const uint16_t *queu
         drop_oldest(index, now, index->queues[queues[i]], missing_at_all, missing_at_all);
 }
 
-bool lw__room_drop_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
-                          size_t count) {
-    struct queue_set set = {.count = 0};
+/* Takes the room of all, as if they were in already, and reckons: whether others can make up for
+ * it. Returns how many queues of the set are of those that lack something now. */
+static size_t reckon(struct lw__index *index, struct lw__put *puts, size_t count,
+                     struct queue_set *set, bool *is_enough) {
     struct reckoning r;
-    for (size_t i = 0; i < count; i++) { /* as if they were in already */
+    for (size_t i = 0; i < count; i++) {
         puts[i].is_counted = false;
         if (puts[i].status == LW_OK)
-            take_room(index, &puts[i], &set);
+            take_room(index, &puts[i], set);
     }
-    size_t own_count = set.count;
-    take_room_for_keys(index, puts, count, &set);
-    bool is_enough = reckon_all(index, set.all, set.count, &r);
+    size_t own_count = set->count;
+    take_room_for_keys(index, puts, count, set);
+    *is_enough = reckon_all(index, set->all, set->count, &r);
     for (size_t i = 0; i < count; i++) {
         if (puts[i].status == LW_EXISTS)
             lw__room_give_back_locked(index, &puts[i]);
     }
+    return own_count;
+}
+
+static void give_all_back(struct lw__index *index, struct lw__put *puts, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        lw__room_give_back_locked(index, &puts[i]);
+}
+
+bool lw__room_can_drop_locked(struct lw__index *index, struct lw__put *puts, size_t count) {
+    struct queue_set set = {.count = 0};
+    bool is_enough;
+    reckon(index, puts, count, &set, &is_enough);
+    give_all_back(index, puts, count);
+    return is_enough;
+}
+
+bool lw__room_drop_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
+                          size_t count) {
+    struct queue_set set = {.count = 0};
+    bool is_enough;
+    size_t own_count = reckon(index, puts, count, &set, &is_enough);
     if (is_enough) {
         struct amount missing = missing_at_all(index);
         drop_for(index, now, set.all, own_count, &missing);
     }
-    for (size_t i = 0; i < count; i++)
-        lw__room_give_back_locked(index, &puts[i]);
+    give_all_back(index, puts, count);
     return is_enough;
 }

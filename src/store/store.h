@@ -98,9 +98,14 @@ struct lw__kind_options {
 #define LW__OUTSIDE_IDS UINT64_C(1000000000000000)
 #define LW__ID_MAX ((UINT64_C(1) << 53) - 1)
 
+/* A kind or queue that has no number yet: from here on, equal ones for equal names. For
+ * lw__index_judge only. */
+#define LW__UNNAMED 32768
+
 struct lw__put {
     /* in: all checked by the engine */
     uint16_t kind, queue;
+    bool is_unnamed; /* the engine's */
     uint32_t priority;
     uint64_t due;          /* not before; 0: at once */
     struct lw__spec *spec; /* taken over when accepted; NULL: nothing out of the ordinary */
