@@ -324,8 +324,9 @@ LW_API int lw_retry_many(lw_engine *engine, const lw_id *ids, size_t count, size
  * LW_EINVAL, LW_EFORKED. Since: 0.2 */
 LW_API int lw_forget(lw_engine *engine, lw_id id);
 
-/* A paused queue accepts tasks and starts none. Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED.
- * Since: 0.2 */
+/* A paused queue accepts tasks and starts none: once lw_pause has returned no attempt of it begins,
+ * but of a submit that runs it in its own thread (LW_CALLER_RUNS) at that moment.
+ * Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED. Since: 0.2 */
 LW_API int lw_pause(lw_engine *engine, const char *queue);
 LW_API int lw_resume(lw_engine *engine, const char *queue);
 

@@ -169,7 +169,9 @@ struct lw__hand {
     struct lw__mutex mu;
     _Atomic uint64_t cursor; /* number << 32 | next << 16 | end */
     struct lw__task *_Atomic batch[LW__HAND_BATCH];
-    uint64_t batch_token; /* of batch[0] */
+    uint64_t batch_token;             /* of batch[0]; written under mu, by the owner */
+    uint16_t first_kind, first_queue; /* of batch[0], the owner's */
+    uint64_t first_enqueued;
     uint32_t accounted;   /* guarded by mu: the store knows that these have ended */
     uint64_t seen_cursor; /* the scheduler's */
 };
@@ -479,7 +481,9 @@ uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told);
 /* The attempt with this token is past its hard deadline. */
 void lw__hand_declare_stuck(lw_engine *engine, uint64_t token);
 
-/* The scheduler's and the stop's: takes back what a slow hand has not begun. */
+/* Takes back what hands have not begun: a tick's, the scheduler's, from slow ones alone. Otherwise
+ * from all, and what the store does not let be claimed any more has not begun when this returns, or
+ * never will. */
 void lw__hand_relieve_all(lw_engine *engine, bool is_tick);
 
 /* The store's hook: the attempt with this token is asked to give up. */

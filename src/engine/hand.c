@@ -322,6 +322,13 @@ static uint32_t choose_gear(struct lw__hand *hand) {
     return n > LW__HAND_BATCH ? LW__HAND_BATCH : n < 1 ? 1 : n;
 }
 
+/* What the figures need of a batch: once it can be taken back, its first task may be another's. */
+static void note_first(struct lw__hand *hand, const struct lw__task *task) {
+    hand->first_kind = task->kind;
+    hand->first_queue = task->queue;
+    hand->first_enqueued = lw__see(&task->enqueued_at);
+}
+
 /* Says what has ended since the last time, and claims. */
 static uint32_t claim(struct lw__hand *hand, struct lw__task **tasks) {
     lw_engine *engine = hand->engine;
@@ -338,9 +345,11 @@ static uint32_t claim(struct lw__hand *hand, struct lw__task **tasks) {
     hand->ran = hand->accounted = 0;
     for (uint32_t i = 0; i < claim.count; i++)
         atomic_store_explicit(&hand->batch[i], tasks[i], memory_order_relaxed);
+    hand->batch_token = claim.token;
+    if (claim.count > 0)
+        note_first(hand, tasks[0]);
     atomic_store(&hand->cursor, pack(++hand->batch_number, 0, claim.count));
     lw__mutex_unlock(&hand->mu);
-    hand->batch_token = claim.token;
     hand->left = claim.left;
     hand->must_tell = claim.has_told;
     hand->is_half_free = claim.is_half_free;
@@ -364,10 +373,9 @@ static void reinforce(struct lw__hand *hand) {
         lw__attention_call(hand->engine);
 }
 
-static void run_claimed(struct lw__hand *hand, struct lw__task **tasks, uint32_t count) {
+static void run_claimed(struct lw__hand *hand, uint32_t count) {
     lw_engine *engine = hand->engine;
-    uint16_t kind = tasks[0]->kind, queue = tasks[0]->queue;
-    uint64_t enqueued = lw__see(&tasks[0]->enqueued_at), start = hand->started;
+    uint64_t enqueued = hand->first_enqueued, start = hand->started;
     LW__POINT("hand: claimed, still attentive");
     if (!hand->is_hurrying)
         let_others_look(hand);
@@ -378,7 +386,8 @@ static void run_claimed(struct lw__hand *hand, struct lw__task **tasks, uint32_t
     uint64_t mean = (lw__engine_now(engine) - start) / count;
     hand->mean_ns = (7 * hand->mean_ns + (uint32_t)(mean < MEAN_CLIP_NS ? mean : MEAN_CLIP_NS)) / 8;
     if (!hand->is_hurrying || hand->batch_number % SAMPLE_BATCHES == 0)
-        lw__metrics_sample(engine, kind, queue, start > enqueued ? start - enqueued : 0, mean);
+        lw__metrics_sample(engine, hand->first_kind, hand->first_queue,
+                           start > enqueued ? start - enqueued : 0, mean);
 }
 
 /* A hand that takes each task the instant it is there passes the store's lock to and fro with the
@@ -398,7 +407,7 @@ uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told) {
     uint32_t count = claim(hand, tasks);
     *told = 0;
     if (count > 0)
-        run_claimed(hand, tasks, count);
+        run_claimed(hand, count);
     if (lw__engine_is_forked(hand->engine))
         return 0;
     if (hand->must_tell && count == 0)

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "pool/staff.h"
 
+#include <sched.h>
+
 /* ---- asking to give up -------------------------------------------------------------------- */
 
 /* The number is read between two looks at the token: if the attempt has changed meanwhile, the
@@ -38,9 +40,17 @@ void lw__hand_end_all(lw_engine *engine, lw_reason reason) {
 
 /* ---- relieving ---------------------------------------------------------------------------- */
 
+static uint32_t next_of(uint64_t cursor) {
+    return (uint32_t)(cursor >> 16 & 0xffff);
+}
+
+static uint32_t end_of(uint64_t cursor) {
+    return (uint32_t)(cursor & 0xffff);
+}
+
 /* Takes [next, end) of a batch away from its hand; how many. See hand.c. */
 static uint32_t take_rest(struct lw__hand *hand, uint64_t cursor, struct lw__task **rest) {
-    uint32_t next = (uint32_t)(cursor >> 16 & 0xffff), end = (uint32_t)(cursor & 0xffff), count = 0;
+    uint32_t next = next_of(cursor), end = end_of(cursor), count = 0;
     for (uint32_t i = next; i < end; i++)
         rest[count++] = atomic_load_explicit(&hand->batch[i], memory_order_relaxed);
     LW__POINT("relieve: copied, not swapped");
@@ -49,28 +59,73 @@ static uint32_t take_rest(struct lw__hand *hand, uint64_t cursor, struct lw__tas
                                                                                          : 0;
 }
 
-/* True: something went back. Not under hands_mu; the hand stays, because hands of tokens are never
- * freed while the engine lives. */
-static bool relieve(struct lw__hand *hand, uint64_t cursor) {
-    lw_engine *engine = hand->engine;
-    struct lw__task *rest[LW__HAND_BATCH];
-    uint64_t now = lw__engine_now(engine);
-    uint32_t next = (uint32_t)(cursor >> 16 & 0xffff);
-    lw__mutex_lock(&hand->mu);
-    if (atomic_load(&hand->cursor) >> 16 != cursor >> 16) {
-        lw__mutex_unlock(&hand->mu);
-        return false; /* it has moved on */
-    }
-    uint32_t count = take_rest(hand, cursor, rest);
+static void account_ended_locked(struct lw__hand *hand, uint64_t cursor, uint64_t now) {
+    uint32_t next = next_of(cursor);
     if (next > 0)
         lw__hand_account_locked(hand, next - 1, now);
-    lw__mutex_unlock(&hand->mu);
+}
+
+/* True: something went back. */
+static bool give_back(lw_engine *engine, struct lw__task **rest, uint32_t count, uint64_t now) {
     LW__POINT("relieve: taken, not given back");
     if (count > 0)
         engine->store->ops->unclaim(engine->store, now, rest, count);
     lw__submit_offer_room(engine);
     lw__stop_announce(engine);
     return count > 0;
+}
+
+/* Unless it has moved on. True: something went back. Not under hands_mu; the hand stays, because
+ * hands of tokens are never freed while the engine lives. */
+static bool relieve(struct lw__hand *hand, uint64_t cursor) {
+    struct lw__task *rest[LW__HAND_BATCH];
+    uint64_t now = lw__engine_now(hand->engine);
+    lw__mutex_lock(&hand->mu);
+    if (atomic_load(&hand->cursor) >> 16 != cursor >> 16) {
+        lw__mutex_unlock(&hand->mu);
+        return false;
+    }
+    uint32_t count = take_rest(hand, cursor, rest);
+    account_ended_locked(hand, cursor, now);
+    lw__mutex_unlock(&hand->mu);
+    return give_back(hand->engine, rest, count, now);
+}
+
+/* Whether the task that the owner has taken last has begun. It has the attempt's token from then
+ * on, which no other attempt ever has. */
+static bool has_begun_locked(struct lw__hand *hand) {
+    uint64_t cursor = atomic_load(&hand->cursor);
+    uint32_t next = next_of(cursor);
+    if (next == 0 || next > end_of(cursor))
+        return true; /* none was taken, or the last has ended */
+    const struct lw__task *task = atomic_load(&hand->batch[next - 1]);
+    return !task || lw__task_state(task) != LW_ENQUEUED
+           || lw__see(&task->token) == hand->batch_token + next - 1;
+}
+
+/* Between taking and beginning there are a few instructions. */
+static void await_begin_locked(struct lw__hand *hand) {
+    struct lw__grace *grace = &hand->engine->index->grace;
+    uint32_t ticket = lw__grace_enter(grace);
+    while (!has_begun_locked(hand))
+        sched_yield();
+    lw__grace_leave(grace, ticket);
+}
+
+/* The same whether it moves on or not: whatever it has claimed has begun then, or goes back. */
+static bool relieve_for_good(struct lw__hand *hand) {
+    struct lw__task *rest[LW__HAND_BATCH];
+    uint64_t now = lw__engine_now(hand->engine), cursor;
+    uint32_t count;
+    lw__mutex_lock(&hand->mu); /* a claim is over, or comes after */
+    do {
+        cursor = atomic_load(&hand->cursor);
+        count = take_rest(hand, cursor, rest);
+    } while (count == 0 && next_of(cursor) < end_of(cursor));
+    await_begin_locked(hand);
+    account_ended_locked(hand, cursor, now);
+    lw__mutex_unlock(&hand->mu);
+    return give_back(hand->engine, rest, count, now);
 }
 
 /* A hurrying hand that is in a slow task does not look any more, whatever it has said. */
@@ -83,24 +138,30 @@ static bool revoke(struct lw__hand *hand) {
     return true; /* what it left behind, and what came since, is news to others */
 }
 
+/* Also in a callback. */
+static bool relieve_if_slow(struct lw__hand *hand) {
+    uint64_t cursor = atomic_load(&hand->cursor), seen = hand->seen_cursor;
+    bool has_news = false;
+    LW__POINT("relieve: cursor read");
+    if (next_of(cursor) > 0 && cursor == seen) {
+        has_news |= relieve(hand, cursor);
+        has_news |= revoke(hand);
+    }
+    if (cursor >> 32 == seen >> 32) /* the same batch as a tick ago */
+        atomic_store_explicit(&hand->is_time_old, true, memory_order_relaxed);
+    hand->seen_cursor = cursor;
+    return has_news;
+}
+
 void lw__hand_relieve_all(lw_engine *engine, bool is_tick) {
     bool has_news = false;
     if (!atomic_load(&engine->is_started))
         return; /* the hands are being made, perhaps */
     for (uint32_t i = 0; i < engine->hand_count; i++) {
         struct lw__hand *hand = &engine->all_hands[i];
-        uint64_t cursor = atomic_load(&hand->cursor);
-        LW__POINT("relieve: cursor read");
-        /* Also in a callback. Before that its owner still looks at the first of the batch. */
-        bool has_begun = (cursor >> 16 & 0xffff) > 0;
-        if (has_begun && (!is_tick || cursor == hand->seen_cursor)) {
-            has_news |= relieve(hand, cursor);
+        has_news |= is_tick ? relieve_if_slow(hand) : relieve_for_good(hand);
+        if (!is_tick)
             has_news |= revoke(hand);
-        }
-        if (is_tick && cursor >> 32 == hand->seen_cursor >> 32) /* the same batch as a tick ago */
-            atomic_store_explicit(&hand->is_time_old, true, memory_order_relaxed);
-        if (is_tick)
-            hand->seen_cursor = cursor;
     }
     if (has_news)
         atomic_store(&engine->has_news, 1);

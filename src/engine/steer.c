@@ -126,6 +126,8 @@ static int set_paused(lw_engine *engine, const char *queue, bool is_paused) {
     if (!queue)
         return LW_EINVAL;
     rc = engine->store->ops->pause(engine->store, queue, is_paused);
+    if (rc == LW_OK && is_paused)
+        lw__hand_relieve_all(engine, false); /* what was claimed before, and has not begun */
     spread_the_news(engine);
     return rc;
 }

@@ -1,6 +1,9 @@
 /* What an operator can do to tasks and queues. */
 #include "engines.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
 #define FOREVER (-1)
 
 static struct gate gate = GATE;
@@ -217,6 +220,55 @@ TEST(a_paused_queue_accepts_and_starts_nothing) {
     assert_int_equal(lw_test_run(engine), 2);
     assert_int_equal(state_of(engine, after), LW_FINISHED);
     assert_status(lw_resume(engine, "slow"), LW_OK);
+    close_engine(engine);
+}
+
+static struct {
+    atomic_int begun;
+    atomic_bool must_hold, is_held, is_released;
+} held;
+
+static lw_outcome do_hold(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    atomic_fetch_add(&held.begun, 1);
+    if (atomic_load(&held.must_hold)) {
+        atomic_store(&held.is_held, true);
+        while (!atomic_load(&held.is_released))
+            sched_yield();
+    }
+    return lw_done(ctx);
+}
+
+static bool is_nothing_started(lw_engine *engine) {
+    lw_engine_stats stats;
+    assert_status(lw_get_stats(engine, &stats), LW_OK);
+    return stats.started == 0;
+}
+
+/* The only worker is inside a short task, with others of its batch behind it. */
+TEST(after_a_pause_has_returned_nothing_of_the_queue_starts) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 1);
+    handle(engine, "short", do_hold, NULL);
+    start(engine);
+    for (int round = 0; round < test_scale(20, 1000); round++) {
+        atomic_store(&held.is_held, false);
+        atomic_store(&held.is_released, false);
+        int wanted = atomic_load(&held.begun) + 1500;
+        for (int i = 0; i < 3000; i++)
+            SUBMIT(engine, .kind = "short");
+        await_that(atomic_load(&held.begun) >= wanted);
+        atomic_store(&held.must_hold, true);
+        SUBMIT(engine, .kind = "short"); /* in case all have been run */
+        await_that(atomic_load(&held.is_held));
+        assert_status(lw_pause(engine, "default"), LW_OK);
+        int begun = atomic_load(&held.begun);
+        atomic_store(&held.must_hold, false);
+        atomic_store(&held.is_released, true);
+        await_that(is_nothing_started(engine));
+        assert_int_equal(atomic_load(&held.begun), begun);
+        assert_status(lw_resume(engine, "default"), LW_OK);
+        assert_status(lw_wait_idle(engine, FOREVER), LW_OK);
+    }
     close_engine(engine);
 }
 
