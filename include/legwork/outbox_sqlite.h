@@ -49,7 +49,9 @@ LW_API int lw_outbox_sqlite_prepare(sqlite3 *db, lw_error *err);
  * Until the engine has taken it in only clients and readers find it (lw_get). If there is no room
  * it waits in the outbox, in order within its queue, and those of other queues pass it. If its key
  * is taken by then the row is dropped, where lw_submit would say LW_EXISTS, and there never is such
- * a task: what has a key is better looked for by that (lw_find).
+ * a task: what has a key is better looked for by that (lw_find). What can never run (its payload
+ * is larger than its queue may ever be; a task of `after` was never there) becomes an aborted task
+ * that says why.
  *
  * Returns LW_OK: it is in the transaction. Otherwise nothing was written, and the transaction can
  * go on, with a sentence: LW_EINVAL; LW_ENOTFOUND: the tables are not there

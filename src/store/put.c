@@ -117,6 +117,8 @@ static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t
     int can_start = check_lane(index, put);
     if (can_start < 0)
         return can_start;
+    if (put->stillborn)
+        return LW_OK;
     if (put->spec && put->spec->after_count > 0 && check_after(index, put->spec) < 0)
         return LW_EINVAL;
     int rc = put->scope ? lw__scope_check_locked(index, put) : LW_OK;
@@ -129,7 +131,8 @@ static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t
 
 static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now) {
     int rc = check_but_room(index, put, now);
-    return rc == LW_OK && !put->is_taken && !lw__room_is_there_locked(index, put) ? LW_EFULL : rc;
+    bool needs_room = rc == LW_OK && !put->is_taken && !put->stillborn;
+    return needs_room && !lw__room_is_there_locked(index, put) ? LW_EFULL : rc;
 }
 
 void lw__index_set_key_locked(struct lw__index *index, struct lw__task *task) {
@@ -194,7 +197,8 @@ static bool place_task(struct lw__index *index, struct lw__task *task, struct lw
                        uint64_t now) {
     uint64_t due = due_of(index, put, now);
     lw__put(&task->due_at, due);
-    if (put->spec && put->spec->after_count > 0 && !lw__index_depend_locked(index, task))
+    bool must_depend = put->spec && put->spec->after_count > 0 && !put->stillborn;
+    if (must_depend && !lw__index_depend_locked(index, task))
         return false;
     if (index->journal)
         lw__journal_note(index->journal, put->is_successor ? LW__JOURNAL_THEN : LW__JOURNAL_PUT,
@@ -322,7 +326,9 @@ static int accept_all(struct lw__index *index, uint64_t now, struct lw__put *put
 static void abort_doomed(struct lw__index *index, uint64_t now, struct lw__put *puts,
                          size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (puts[i].task && puts[i].spec && puts[i].spec->is_doomed)
+        if (puts[i].task && puts[i].stillborn)
+            lw__index_abort_locked(index, puts[i].task, now, puts[i].stillborn);
+        else if (puts[i].task && puts[i].spec && puts[i].spec->is_doomed)
             lw__index_abort_locked(index, puts[i].task, now,
                                    "a task that it waited for did not finish");
     }

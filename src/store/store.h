@@ -118,6 +118,8 @@ struct lw__put {
     uint64_t generation;   /* of the scope, unless it is LW__SCOPE_THIS */
     uint32_t payload_size; /* of a task that is there already, and lean */
     uint64_t outside_id;   /* that it has already; 0: it gets the next one */
+    const char *stillborn; /* it is accepted and aborted in one step, for this reason: it needs no
+                            * room and waits for nobody. NULL: it may live */
     /* out */
     bool is_counted, is_reserved; /* the store's */
     bool has_dropped;             /* of the first, if it may drop */

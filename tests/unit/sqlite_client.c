@@ -362,8 +362,7 @@ TEST(a_client_asks_the_owner_to_cancel_retry_and_forget) {
     close_engine(owner);
 }
 
-/* Taken in out of order: a queue without room is passed by others. */
-TEST(a_cancel_waits_for_the_task_that_it_is_about) {
+TEST(a_task_that_waits_for_room_can_be_cancelled_without_it) {
     struct gate gate = GATE;
     lw_engine *owner = OPEN_ON(URL, .workers = 1);
     handle(owner, "gate", do_gate, LW_HANDLER_OPTIONS(.user = &gate));
@@ -373,17 +372,22 @@ TEST(a_cancel_waits_for_the_task_that_it_is_about) {
     lw_engine *client = open_client();
     SUBMIT(client, .kind = "gate", .queue = "narrow");
     tally_await(&gate.arrived, 1);
-    lw_id held = SUBMIT(client, .kind = "mail", .queue = "narrow", .delay_ms = 3600000);
+    lw_id held = SUBMIT(client, .kind = "mail", .queue = "narrow", .key = "held");
+    lw_id behind = SUBMIT(client, .kind = "mail", .queue = "narrow");
     lw_id next = SUBMIT(client, .kind = "mail", .after = &held, .after_count = 1);
     lw_id passing = SUBMIT(client, .kind = "mail", .delay_ms = 3600000);
-    assert_status(lw_cancel(client, held), LW_PENDING);
     await_that(state_of(client, passing) == LW_SCHEDULED);
-    assert_int_equal(state_of(client, held), LW_CREATED);
-    assert_int_equal(state_of(client, next), LW_CREATED);
     assert_int_equal(state_of(owner, next), 0); /* it stays with the one that it waits for */
-    gate_open(&gate);
+    assert_status(lw_cancel(client, held), LW_PENDING);
     assert_int_equal(wait_for(client, held), LW_ABORTED);
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    assert_status(lw_find(owner, "mail", "held", &s), LW_OK);
+    assert_string_equal(s.last_error, "cancelled");
+    lw_snapshot_clear(&s);
     assert_int_equal(wait_for(client, next), LW_ABORTED);
+    assert_int_equal(state_of(client, behind), LW_CREATED); /* there is no more room than before */
+    gate_open(&gate);
+    assert_int_equal(wait_for(client, behind), LW_FINISHED);
     close_engine(client);
     close_engine(owner);
 }

@@ -630,7 +630,6 @@ TEST(a_row_that_is_no_task_is_dropped_with_a_record_and_holds_up_nobody) {
     sqlite3 *db = prepare_db();
     run_sql(db, "DROP TRIGGER legwork_outbox_submit;" /* as it was before */
                 "INSERT INTO legwork_outbox (kind) VALUES ('a b');"
-                "INSERT INTO legwork_outbox (kind, after_ids) VALUES ('mail', '[999]');"
                 "INSERT INTO legwork_outbox (kind, delay_ms) VALUES ('later', 9223372036854775807);"
                 "INSERT INTO legwork_outbox (op, task_id) VALUES ('cancel', 12345);");
     PUT(db, .kind = "mail");
@@ -639,12 +638,93 @@ TEST(a_row_that_is_no_task_is_dropped_with_a_record_and_holds_up_nobody) {
     start(engine);
     tally_await(&ran, 1);
     run_sql(db, "INSERT INTO legwork_outbox (op, task_id, token) VALUES"
-                " ('checkpoint', 1000000000000003, 1)"); /* the third of these */
+                " ('checkpoint', 1000000000000002, 1)"); /* the second of these */
     await_taken(db);
     close_engine(engine);
-    assert_int_equal(tally_read(&drops), 3);
+    assert_int_equal(tally_read(&drops), 2);
     assert_int_equal(tally_read(&ran), 1);
     assert_int_equal(ask(db, "SELECT count(*) FROM legwork_task WHERE state = 'scheduled'"), 1);
+    sqlite3_close(db);
+}
+
+/* The next row of the outbox is found as an aborted task that says why. */
+static void await_stillborn(lw_engine *engine, lw_id id, const char *words) {
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    await_that(lw_get(engine, id, &s) == LW_OK && s.state == LW_ABORTED);
+    assert_string_equal(s.kind, "mail");
+    assert_int_equal(s.attempts, 0);
+    if (!strstr(s.last_error, words))
+        fprintf(stderr, "%s, not: %s\n", s.last_error, words);
+    CHECK(strstr(s.last_error, words) != NULL);
+    assert_int_equal(s.payload.size, 3);
+    lw_snapshot_clear(&s);
+}
+
+static void put_stillborn(lw_engine *engine, sqlite3 *db, const char *columns, const char *values,
+                          const char *words) {
+    char sql[1000];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO legwork_outbox (kind, payload, %s) VALUES ('mail', 'abc', %s)", columns,
+             values);
+    run_sql(db, sql);
+    await_stillborn(engine, LW_OUTBOX_SQLITE_ID((lw_id)sqlite3_last_insert_rowid(db)), words);
+}
+
+TEST(a_row_that_can_never_run_becomes_an_aborted_task_with_a_reason) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = start_tallying(&ran);
+    run_sql(db, "DROP TRIGGER legwork_outbox_submit"); /* as it was before */
+    put_stillborn(engine, db, "after_ids", "'[7777]'", "after a task that was never there");
+    put_stillborn(engine, db, "after_ids", "'[1,]'", "JSON array");
+    put_stillborn(engine, db, "after_ids", "'{\"a\": 1}'", "JSON array");
+    put_stillborn(engine, db, "after_ids",
+                  "(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 65)"
+                  " SELECT json_group_array(1000000000000001) FROM n)",
+                  "at most 64 ids");
+    put_stillborn(engine, db, "key", "CAST(x'61ff' AS TEXT)", "UTF-8");
+    put_stillborn(engine, db, "key", "'a' || char(10)", "key");
+    put_stillborn(engine, db, "value", "zeroblob(129)", "129 bytes");
+    put_stillborn(engine, db, "delay_ms, run_at_ms", "60000, 1", "both given");
+    put_stillborn(engine, db, "key, key_scope", "'w', 'window'", "key_window_ms");
+    put_stillborn(engine, db, "queue", "'grün'", "no queue grün");
+    put_stillborn(engine, db, "scope, generation", "12, 13", "scope");
+    await_taken(db);
+    assert_int_equal(tally_read(&ran), 0);
+    run_sql(db, "INSERT INTO legwork_outbox (kind, after_ids) VALUES"
+                " ('mail', ' [ 1000000000000001 ,1000000000000002]'), ('mail', '[]')");
+    await_taken(db);
+    tally_await(&ran, 1); /* the other one comes after those that were aborted */
+    close_engine(engine);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history WHERE state = 'aborted'"), 12);
+    sqlite3_close(db);
+}
+
+TEST(a_row_that_can_never_fit_becomes_an_aborted_task_and_its_queue_goes_on) {
+    struct tally ran = TALLY;
+    char payload[200] = {0};
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner", .byte_limit = 5000);
+    handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
+    lw_queue(engine, "small", LW_QUEUE_OPTIONS(.byte_limit = 100));
+    start(engine);
+    run_sql(db, "BEGIN");
+    PUT(db, .kind = "mail", .queue = "small", .key = "big", .payload = {payload, 200});
+    PUT(db, .kind = "mail", .queue = "small", .payload = {payload, 100});
+    for (int i = 0; i < 5; i++)
+        PUT(db, .kind = "mail", .queue = "small");
+    run_sql(db,
+            "INSERT INTO legwork_outbox (kind, payload) VALUES ('mail', zeroblob(5001)); COMMIT");
+    tally_await(&ran, 6);
+    lw_snapshot s = find(engine, "mail", "big");
+    assert_int_equal(s.state, LW_ABORTED);
+    assert_string_equal(s.last_error,
+                        "its payload of 200 bytes can never fit: queue small takes 100");
+    lw_snapshot_clear(&s);
+    await_taken(db);
+    close_engine(engine);
+    assert_int_equal(tally_read(&ran), 6);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history WHERE state = 'aborted'"), 2);
     sqlite3_close(db);
 }
 

@@ -11,7 +11,8 @@
  * next one begins with its own first. Both take a bounded lot of rows in a turn, and go on in the
  * next.
  *
- * A row that no task can be made of (SQL from elsewhere is checked by the table, and here) is
+ * A submit that can never run (it fits into no queue; it comes after a task that was never there)
+ * becomes an aborted task with a reason. A row that cannot even be that (its kind is none) is
  * dropped with a record in the log.
  *
  * A position that a handler has saved in its own transaction is published, as if by the handler.
@@ -43,19 +44,12 @@ static struct lw__outbox_row row_of(struct lw__sqlite *sqlite, enum lw__sql whic
                                    .now = lw__now(sqlite->index->options.clock)};
 }
 
-static void take(const struct lw__outbox_row *row) {
-    struct lw__intake *intake = &row->sqlite->intake;
-    intake->taken[intake->count++] = lw__outbox_row_seq(row);
-}
-
 /* What is left of a row that did not have to stay. LW_OK: go on; otherwise that is enough for
  * now. */
 static int leave_behind(const struct lw__outbox_row *row, int rc) {
     if (rc == LW_ESTOPPING || rc == LW_ENOMEM)
         return rc;
-    if (rc < 0)
-        lw__outbox_row_drop(row, lw_status_text(rc));
-    take(row);
+    lw__outbox_row_take(row, rc);
     return LW_OK;
 }
 

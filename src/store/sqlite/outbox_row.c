@@ -3,13 +3,16 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/names.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Columns of both statements; then those of outbox_scan.sql. Those of a spec are load.c's. */
 enum { SEQ, OP, TASK_ID, TOKEN, BYTES };
-enum { KIND = 5, QUEUE, KEY, PRIORITY = 10, DUE, RUN_AT };
-enum { KEY_SCOPE = 15, KEY_UNTIL, SCOPE = 19, GENERATION };
+enum { KIND = 5, QUEUE, KEY, PAYLOAD, VALUE, PRIORITY, DUE, RUN_AT };
+enum { KEY_SCOPE = 15, KEY_UNTIL, AFTER, SCOPE = 19, GENERATION, DELAY };
 
 static bool has(const struct lw__outbox_row *row, int column) {
     return sqlite3_column_type(row->at, column) != SQLITE_NULL;
@@ -33,8 +36,8 @@ static uint64_t id_of(const struct lw__outbox_row *row) {
     return LW__OUTSIDE_IDS + number_at(row, SEQ);
 }
 
-void lw__outbox_row_drop(const struct lw__outbox_row *row, const char *why) {
-    bool is_submit = has(row, TASK_ID) == 0;
+static void drop(const struct lw__outbox_row *row, const char *why) {
+    bool is_submit = !has(row, TASK_ID);
     lw__log(row->sqlite->index->options.log, LW_LOG_ERROR, "outbox", "a row is dropped",
             LW__FIELD_TEXT("why", why), LW__FIELD_TEXT("op", text_at(row, OP)),
             LW__FIELD_U64("task", is_submit ? id_of(row) : number_at(row, TASK_ID)),
@@ -42,11 +45,17 @@ void lw__outbox_row_drop(const struct lw__outbox_row *row, const char *why) {
             LW__FIELD_TEXT("key", is_submit ? text_at(row, KEY) : ""));
 }
 
-/* ---- submit ------------------------------------------------------------------------------- */
+void lw__outbox_row_take(const struct lw__outbox_row *row, int status) {
+    struct lw__intake *intake = &row->sqlite->intake;
+    if (status < 0)
+        drop(row, lw_status_text(status));
+    intake->taken[intake->count++] = lw__outbox_row_seq(row);
+}
 
-int lw__outbox_row_meet(struct lw__outbox_row *row) {
+/* ---- what can be -------------------------------------------------------------------------- */
+
+static int meet_names(struct lw__outbox_row *row, const char *kind, const char *queue) {
     struct lw__index *index = row->sqlite->index;
-    const char *kind = text_at(row, KIND), *queue = text_at(row, QUEUE);
     int rc = index->hooks.meet ? index->hooks.meet(index->hooks.user, kind, queue) : LW_OK;
     if (rc == LW_OK)
         rc = lw__index_kind(&index->store, kind, &row->kind);
@@ -54,6 +63,60 @@ int lw__outbox_row_meet(struct lw__outbox_row *row) {
         rc = lw__index_queue(&index->store, queue, &row->queue);
     return rc == LW_EFULL ? LW_EINVAL : rc; /* there are too many names: no end makes room */
 }
+
+static const char *skip_space(const char *at) {
+    return at + strspn(at, " \t\r\n");
+}
+
+/* JSON as the documents have it: [12, 13]. */
+static bool is_list_of_ids(const char *text) {
+    int count = 0;
+    char *end;
+    const char *at = skip_space(text);
+    bool is_empty = *at == '[' && *skip_space(at + 1) == ']';
+    if (*at != '[' || is_empty)
+        return is_empty;
+    for (; *at == '[' || *at == ','; count++) {
+        at = skip_space(at + 1);
+        if (*at < '1' || *at > '9' || strtoull(at, &end, 10) > LW__ID_MAX)
+            return false;
+        at = skip_space(end);
+    }
+    return *at == ']' && count <= LW_AFTER_MAX;
+}
+
+/* The table has refused most of it already, unless it is older than that. */
+static void check(struct lw__outbox_row *row) {
+    lw_error err = {0};
+    bool is_late = has(row, DUE) && has(row, RUN_AT);
+    bool is_window = strcmp(text_at(row, KEY_SCOPE), "window") == 0;
+    if (has(row, KEY) && lw__key_check(text_at(row, KEY), &err) < 0)
+        snprintf(row->reason, sizeof row->reason, "%s", err.message);
+    else if (is_late && number_at(row, RUN_AT) > 0 && number_at(row, DELAY) > 0)
+        snprintf(row->reason, sizeof row->reason, "delay_ms and run_at_ms are both given");
+    else if (is_window && !has(row, KEY_UNTIL))
+        snprintf(row->reason, sizeof row->reason, "its key has a window without key_window_ms");
+    else if (sqlite3_column_bytes(row->at, VALUE) > LW_CTX_VALUE_MAX)
+        snprintf(row->reason, sizeof row->reason, "its value has %d bytes, must be at most %d",
+                 sqlite3_column_bytes(row->at, VALUE), LW_CTX_VALUE_MAX);
+    else if (has(row, AFTER) && !is_list_of_ids(text_at(row, AFTER)))
+        snprintf(row->reason, sizeof row->reason,
+                 "after_ids must be a JSON array of at most %d ids of tasks", LW_AFTER_MAX);
+}
+
+int lw__outbox_row_meet(struct lw__outbox_row *row) {
+    row->reason[0] = 0;
+    int rc = meet_names(row, text_at(row, KIND), text_at(row, QUEUE));
+    if (rc == LW_EINVAL && meet_names(row, text_at(row, KIND), "default") == LW_OK) {
+        snprintf(row->reason, sizeof row->reason, "there can be no queue %s", text_at(row, QUEUE));
+        return LW_OK;
+    }
+    if (rc == LW_OK)
+        check(row);
+    return rc;
+}
+
+/* ---- submit ------------------------------------------------------------------------------- */
 
 static uint64_t due_of(const struct lw__outbox_row *row) {
     int column = has(row, DUE) ? DUE : RUN_AT;
@@ -75,7 +138,8 @@ static void settle_key_locked(const struct lw__outbox_row *row, const struct lw_
 }
 
 /* A task that was put before this one is not here: it has found no room. */
-static bool must_stay_locked(const struct lw__outbox_row *row, const struct lw__spec *spec) {
+static bool must_stay_locked(const struct lw__outbox_row *row, const struct lw__put *put) {
+    const struct lw__spec *spec = put->stillborn ? NULL : put->spec;
     for (uint32_t i = 0; spec && i < spec->after_count; i++) {
         uint64_t id = spec->after[i];
         if (id >= LW__OUTSIDE_IDS && id < id_of(row)
@@ -90,38 +154,77 @@ static bool is_new_locked(const struct lw__outbox_row *row, uint64_t id) {
     return id > LW__OUTSIDE_IDS && id <= LW__ID_MAX && !lw__ids_find(&row->sqlite->index->ids, id);
 }
 
-static int put_one(const struct lw__outbox_row *row, struct lw__put *put) {
-    struct lw__index *index = row->sqlite->index;
-    int rc;
-    lw__brief_lock(&index->mu);
-    settle_key_locked(row, put);
-    if (index->restraints & LW__STORE_NO_PUT)
-        rc = LW_ESTOPPING;
-    else if (!is_new_locked(row, put->outside_id))
-        rc = LW_EINVAL;
-    else if (must_stay_locked(row, put->spec))
-        rc = LW_PENDING;
+/* Whether it can never run, because of this status; then it says why. */
+static bool is_hopeless_locked(struct lw__outbox_row *row, const struct lw__put *put, int status) {
+    const struct lw__index *index = row->sqlite->index;
+    const struct lw__queue *queue = index->queues[put->queue];
+    uint64_t bytes = put->spec ? put->spec->payload_size : 0;
+    uint64_t most = queue->byte_limit < index->options.byte_limit ? queue->byte_limit
+                                                                  : index->options.byte_limit;
+    if (put->stillborn || status >= 0 || status == LW_ENOMEM
+        || (status == LW_EFULL && bytes <= most))
+        return false;
+    if (status == LW_EFULL)
+        snprintf(row->reason, sizeof row->reason,
+                 "its payload of %llu bytes can never fit: queue %s takes %llu",
+                 (unsigned long long)bytes, queue->name, (unsigned long long)most);
+    else if (put->scope)
+        snprintf(row->reason, sizeof row->reason, "its scope has moved on, or is none");
     else
-        rc = lw__index_put_locked(index, row->now, put, 1);
-    lw__brief_unlock(&index->mu);
+        snprintf(row->reason, sizeof row->reason, "it comes after a task that was never there");
+    return true;
+}
+
+static int put_one_locked(struct lw__outbox_row *row, struct lw__put *put) {
+    struct lw__index *index = row->sqlite->index;
+    if (index->restraints & LW__STORE_NO_PUT)
+        return LW_ESTOPPING;
+    if (!is_new_locked(row, put->outside_id))
+        return LW_EINVAL;
+    settle_key_locked(row, put);
+    if (must_stay_locked(row, put))
+        return LW_PENDING;
+    int rc = lw__index_put_locked(index, row->now, put, 1);
+    if (!is_hopeless_locked(row, put, rc))
+        return rc != LW_OK ? rc : put->status;
+    put->stillborn = row->reason;
+    put->scope = 0;
+    rc = lw__index_put_locked(index, row->now, put, 1);
     return rc != LW_OK ? rc : put->status;
 }
 
+/* What is wrong in it does not come along, but its payload does: whoever finds it aborted wants to
+ * know what it was about. */
+static struct lw__spec *make_spec(const struct lw__outbox_row *row, bool *is_lost) {
+    if (!row->reason[0] || row->is_cancelled)
+        return lw__sqlite_outbox_spec(row->sqlite, row->at, is_lost);
+    const void *payload = sqlite3_column_blob(row->at, PAYLOAD);
+    lw_bytes bytes = {payload, (size_t)sqlite3_column_bytes(row->at, PAYLOAD)};
+    struct lw__spec *spec = lw__lean_make(&row->sqlite->allocator, bytes, (lw_bytes){NULL, 0});
+    *is_lost = !spec;
+    return spec;
+}
+
 int lw__outbox_row_put(struct lw__outbox_row *row) {
-    struct lw__sqlite *sqlite = row->sqlite;
+    struct lw__index *index = row->sqlite->index;
     bool is_lost = false;
     struct lw__put put = {.kind = row->kind,
                           .queue = row->queue,
                           .priority = (uint32_t)number_at(row, PRIORITY),
                           .due = due_of(row),
-                          .spec = lw__sqlite_outbox_spec(sqlite, row->at, &is_lost),
+                          .spec = make_spec(row, &is_lost),
                           .is_successor = true,
                           .outside_id = id_of(row),
-                          .scope = number_at(row, SCOPE),
-                          .generation = number_at(row, GENERATION)};
-    int rc = is_lost ? LW_ENOMEM : put_one(row, &put);
+                          .stillborn = row->reason[0] ? row->reason : NULL};
+    if (!put.stillborn) {
+        put.scope = number_at(row, SCOPE);
+        put.generation = number_at(row, GENERATION);
+    }
+    lw__brief_lock(&index->mu);
+    int rc = is_lost ? LW_ENOMEM : put_one_locked(row, &put);
+    lw__brief_unlock(&index->mu);
     if (rc != LW_OK && put.spec)
-        lw__free(&sqlite->allocator, put.spec, put.spec->size);
+        lw__free(&row->sqlite->allocator, put.spec, put.spec->size);
     return rc;
 }
 
@@ -184,9 +287,29 @@ static bool is_on_its_way(const struct lw__outbox_row *row, uint64_t id) {
     return is_there;
 }
 
+/* A task that is in the outbox itself: it need not find room first. */
+static int cancel_submit(const struct lw__outbox_row *row, uint64_t id) {
+    struct lw__outbox_row found = {.sqlite = row->sqlite, .now = row->now};
+    if (!find_submit(row, id, &found.at)) {
+        sqlite3_reset(found.at);
+        return LW_OK;
+    }
+    int rc = lw__outbox_row_meet(&found);
+    if (rc == LW_OK && !found.reason[0]) {
+        found.is_cancelled = true;
+        snprintf(found.reason, sizeof found.reason, "cancelled");
+    }
+    if (rc == LW_OK)
+        rc = lw__outbox_row_put(&found);
+    if (rc != LW_ESTOPPING && rc != LW_ENOMEM)
+        lw__outbox_row_take(&found, rc);
+    sqlite3_reset(found.at);
+    return rc == LW_ESTOPPING ? LW_PENDING : rc == LW_ENOMEM ? rc : LW_OK;
+}
+
 static int change(const struct lw__outbox_row *row, uint64_t id, enum lw__change change) {
     if (is_on_its_way(row, id))
-        return LW_PENDING;
+        return change == LW__CHANGE_CANCEL ? cancel_submit(row, id) : LW_PENDING;
     int rc = lw__index_change(&row->sqlite->index->store, row->now, id, change);
     return rc == LW_ENOMEM ? rc : LW_OK; /* as an operator, who asks what became of it */
 }

@@ -48,7 +48,7 @@ struct lw__intake {
     bool is_new; /* it has just begun to watch: something may have come before that */
     int inotify; /* -1: none */
     size_t count;
-    int64_t taken[3 * LW__INTAKE_MAX]; /* rows that the present turn deletes */
+    int64_t taken[3 * LW__INTAKE_MAX + 1]; /* rows that the present turn deletes */
 };
 
 /* What a client knows of the payloads in the outbox: at most so many bytes, up to this row. */
