@@ -407,18 +407,23 @@ LW_API int lw_metrics_write(lw_engine *engine,
  * up, LW_DRAIN runs what is due now, LW_DRAIN_ALL also what waits for a time (now, each once: what
  * fails again stays). Waits for it up to timeout_ms (0: not at all, -1: for ever); what runs longer
  * than that is asked to give up then. A drain goes on after that, with contexts that are done from
- * the start. An attempt that gives up because of the stop does not count.
- * Nothing is thrown away: what did not run stays in the state it is in, for lw_list with
- * .is_unfinished to show.
- * Returns LW_OK: nothing runs any more, and under the two drains nothing is left to do.
+ * the start. An attempt that gives up because of the stop does not count. Nothing is thrown away:
+ * what did not run stays in the state it is in, for lw_list with .is_unfinished to show.
+ * Returns LW_OK: nothing runs any more, all callbacks have returned, and under the two drains
+ * nothing is left that a worker here could run. What cannot run stays, enqueued or not: in a paused
+ * queue, of a kind without a handler (a worker elsewhere may hold a lease on it), in an engine that
+ * was not started, after a task that stays. An engine without workers runs nothing in here.
  * LW_ETIMEDOUT: something still runs or waits; a later stop can wait again. LW_PENDING: called
  * inside a handler or callback: the stop has begun, and nobody was waited for; contexts are done
- * when timeout_ms have passed all the same. LW_EINVAL,
- * LW_EFORKED. Idempotent, any number at once; a harder mode wins. Since: 0.2 */
+ * when timeout_ms have passed all the same. LW_EINVAL, LW_EFORKED. Idempotent, any number at once;
+ * a harder mode wins. Since: 0.2 */
 LW_API int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms);
 
-/* Waits until nothing is enqueued or started, without stopping; scheduled tasks do not count.
- * Returns LW_OK, LW_ETIMEDOUT, LW_EDEADLOCK inside a handler, LW_EINVAL, LW_EFORKED. Since: 0.2 */
+/* Waits, without stopping, until nothing runs, all callbacks have returned, and nothing waits that
+ * a worker here could run now. So scheduled tasks do not count, nor does what cannot run: see
+ * lw_stop. lw_get_stats has the numbers.
+ * Returns LW_OK: there was such a moment; LW_ETIMEDOUT, LW_EDEADLOCK inside a handler, LW_EINVAL,
+ * LW_EFORKED. Since: 0.2 */
 LW_API int lw_wait_idle(lw_engine *engine, int64_t timeout_ms);
 
 /* Frees the engine; NULL is fine. One that nobody stopped, or only from inside a handler or

@@ -93,6 +93,37 @@ TEST(a_drain_of_all_runs_what_waits_for_a_time_once) {
     close_engine(engine);
 }
 
+TEST(a_drain_is_through_when_nothing_is_left_that_could_run) {
+    lw_engine *engine = open_one();
+    int left[8];
+    SUBMIT(engine, .kind = "mail", .queue = "slow");
+    assert_status(lw_wait_idle(engine, LONG_MS), LW_OK);
+    assert_status(lw_pause(engine, "slow"), LW_OK);
+    lw_id paused = SUBMIT(engine, .kind = "mail", .queue = "slow");
+    lw_id unknown = SUBMIT(engine, .kind = "nobody-handles-this");
+    SUBMIT(engine, .kind = "mail", .after = &unknown, .after_count = 1);
+    assert_status(lw_wait_idle(engine, LONG_MS), LW_OK);
+    SUBMIT(engine, .kind = "mail");
+    assert_status(lw_stop(engine, LW_DRAIN_ALL, LONG_MS), LW_OK);
+    assert_int_equal(tally_read(&runs), 2);
+    assert_int_equal(state_of(engine, paused), LW_ENQUEUED);
+    assert_int_equal(state_of(engine, unknown), LW_ENQUEUED);
+    list_left(engine, left);
+    assert_int_equal(left[LW_ENQUEUED], 2);
+    assert_int_equal(left[LW_CREATED], 1);
+    close_engine(engine);
+}
+
+TEST(an_engine_that_was_not_started_drains_nothing) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 1);
+    handle(engine, "mail", do_count, NULL);
+    lw_id id = SUBMIT(engine, .kind = "mail");
+    assert_status(lw_wait_idle(engine, LONG_MS), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, LONG_MS), LW_OK);
+    assert_int_equal(state_of(engine, id), LW_ENQUEUED);
+    close_engine(engine);
+}
+
 TEST(a_drop_starts_nothing_more_and_asks_what_runs_to_give_up) {
     lw_engine *engine = open_one();
     lw_snapshot s = LW_SNAPSHOT_INIT;
