@@ -40,12 +40,15 @@ static int begin(void *unused, lw_error *err) {
     return LW_OK;
 }
 
-static int write_one(void *unused, const struct lw__journal_entry *entry, lw_error *err) {
-    (void)unused, (void)entry, (void)err;
-    db.writes++;
-    if (db.newcomers > 0) {
-        db.newcomers--;
-        come();
+static int write_entries(void *unused, const struct lw__journal_entry *entries, size_t count,
+                         lw_error *err) {
+    (void)unused, (void)entries, (void)err;
+    for (size_t i = 0; i < count; i++) {
+        db.writes++;
+        if (db.newcomers > 0) {
+            db.newcomers--;
+            come();
+        }
     }
     return LW_OK;
 }
@@ -61,8 +64,11 @@ static void rollback(void *unused) {
     (void)unused;
 }
 
-static const struct lw__db_ops ops = {
-    .begin = begin, .write = write_one, .commit = commit, .rollback = rollback, .recover = begin};
+static const struct lw__db_ops ops = {.begin = begin,
+                                      .write = write_entries,
+                                      .commit = commit,
+                                      .rollback = rollback,
+                                      .recover = begin};
 
 static void open_pump(lw_test_memory *memory) {
     assert_status(try_open_rig(&rig, "memory:", &(struct rig_options){0}, memory), LW_OK);

@@ -64,10 +64,10 @@ void lw__pump_distrust(struct lw__pump *pump, const lw_error *err) {
  * whose entries are of tasks that cannot leave before their turn is over. */
 static int write_from(struct lw__pump *pump, size_t first, lw_error *err) {
     const struct lw__journal_batch *batch = &pump->batch;
-    int rc = LW_OK;
+    if (first == batch->count)
+        return LW_OK;
     uint32_t ticket = lw__grace_enter(&pump->index->grace);
-    for (size_t i = first; rc == LW_OK && i < batch->count; i++)
-        rc = pump->ops->write(pump->db, &batch->entries[i], err);
+    int rc = pump->ops->write(pump->db, &batch->entries[first], batch->count - first, err);
     lw__grace_leave(&pump->index->grace, ticket);
     return rc;
 }

@@ -26,7 +26,7 @@
 /* The database, as the pump needs it. Called by its thread only. */
 struct lw__db_ops {
     int (*begin)(void *db, lw_error *err);
-    int (*write)(void *db, const struct lw__journal_entry *entry, lw_error *err);
+    int (*write)(void *db, const struct lw__journal_entry *entries, size_t count, lw_error *err);
     int (*commit)(void *db, lw_error *err); /* LW_EUNSURE: nobody knows whether it is durable */
     void (*rollback)(void *db);
     /* After a failure: whatever it takes to go on. LW_OK: it may be tried again. */

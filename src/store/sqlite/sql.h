@@ -13,6 +13,7 @@
     X(META_PUT, meta_put)                   \
     X(TASK_PUT, task_put)                   \
     X(TASK_PUT_PLAIN, task_put_plain)       \
+    X(TASK_PUT_MANY, task_put_many)         \
     X(TASK_CHANGE, task_change)             \
     X(TASK_PUBLISH, task_publish)           \
     X(TASK_LEASE, task_lease)               \
@@ -20,6 +21,7 @@
     X(TASK_SCAN, task_scan)                 \
     X(HISTORY_PUT, history_put)             \
     X(HISTORY_PUT_PLAIN, history_put_plain) \
+    X(HISTORY_PUT_MANY, history_put_many)   \
     X(HISTORY_DELETE, history_delete)       \
     X(HISTORY_SCAN, history_scan)           \
     X(HISTORY_REVIVE, history_revive)       \

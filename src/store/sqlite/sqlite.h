@@ -8,6 +8,7 @@
  *     recall.c   payloads, back into memory      reader.h a connection that only reads
  *     remove.c   rows that leave                 running.h who runs what
  *     recover.c  after a write that failed
+ *     plain.c    plain rows, many at a time      write.h  what it shares with write.c
  *     client.c   the port, where another process is the owner; client_scope.c: its scopes
  */
 #ifndef LW_STORE_SQLITE_SQLITE_H

@@ -1,5 +1,5 @@
 /* From the journal to the file. The pump's thread only. */
-#include "store/sqlite/sqlite.h"
+#include "store/sqlite/write.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -7,50 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WRITING "write to the store"
-
 static sqlite3_stmt *statement(struct lw__sqlite *sqlite, enum lw__sql which) {
     return sqlite->file->statements[which];
 }
 
 static int run(struct lw__sqlite *sqlite, enum lw__sql which, lw_error *err) {
-    return lw__sqlite_file_run(sqlite->file, which, WRITING, err);
-}
-
-/* ---- binding ------------------------------------------------------------------------------ */
-
-static void bind_text(sqlite3_stmt *s, int at, const char *text) {
-    if (text)
-        sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
-    else
-        sqlite3_bind_null(s, at);
-}
-
-static void bind_blob(sqlite3_stmt *s, int at, const void *data, size_t size) {
-    if (size > 0)
-        sqlite3_bind_blob64(s, at, data, size, SQLITE_STATIC);
-    else
-        sqlite3_bind_null(s, at);
-}
-
-/* Times are the clock's ns in memory and wall time in ms in the file. */
-static int64_t wall_ms(const struct lw__sqlite *sqlite, uint64_t at) {
-    return sqlite->offset_ms + (int64_t)(at / LW__NS_PER_MS);
-}
-
-/* LW__NEVER and 0: none. */
-static void bind_time(struct lw__sqlite *sqlite, sqlite3_stmt *s, int at, uint64_t ns) {
-    if (ns == 0 || ns == LW__NEVER)
-        sqlite3_bind_null(s, at);
-    else
-        sqlite3_bind_int64(s, at, wall_ms(sqlite, ns));
-}
-
-static void bind_count(sqlite3_stmt *s, int at, uint64_t value) {
-    if (value > 0)
-        sqlite3_bind_int64(s, at, (int64_t)value);
-    else
-        sqlite3_bind_null(s, at);
+    return lw__sqlite_file_run(sqlite->file, which, LW__SQLITE_WRITING, err);
 }
 
 /* ---- texts that hold lists ---------------------------------------------------------------- */
@@ -64,8 +26,8 @@ static char *errors_as_json(struct lw__sqlite *sqlite, const struct lw__errors *
         const char *text = (const char *)errors + entry->text_at;
         const char *fault = entry->fault ? lw_fault_name((lw_fault)entry->fault) : "aborted";
         sqlite3_str_appendf(json, "%s{\"at_ms\":%lld,\"attempt\":%u,\"fault\":\"%s\",\"text\":\"",
-                            i ? "," : "[", (long long)wall_ms(sqlite, entry->at), entry->attempt,
-                            fault);
+                            i ? "," : "[", (long long)lw__sqlite_wall_ms(sqlite, entry->at),
+                            entry->attempt, fault);
         for (; *text; text++) {
             if (*text == '"' || *text == '\\')
                 sqlite3_str_appendchar(json, 1, '\\');
@@ -77,7 +39,7 @@ static char *errors_as_json(struct lw__sqlite *sqlite, const struct lw__errors *
         sqlite3_str_appendall(json, "\"");
         if (i == 0 && errors->retried_at > 0) /* the first is never dropped */
             sqlite3_str_appendf(json, ",\"retried_ms\":%lld",
-                                (long long)wall_ms(sqlite, errors->retried_at));
+                                (long long)lw__sqlite_wall_ms(sqlite, errors->retried_at));
         sqlite3_str_appendall(json, "}");
     }
     sqlite3_str_appendall(json, "]");
@@ -91,7 +53,7 @@ static void bind_errors(struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
         sqlite3_bind_text(s, at, json, -1, sqlite3_free);
     else
         sqlite3_bind_null(s, at);
-    bind_count(s, at + 1, errors ? errors->dropped : 0);
+    lw__sqlite_bind_count(s, at + 1, errors ? errors->dropped : 0);
 }
 
 static void bind_after(sqlite3_stmt *s, int at, const struct lw__spec *spec) {
@@ -105,86 +67,51 @@ static void bind_after(sqlite3_stmt *s, int at, const struct lw__spec *spec) {
         sqlite3_str_appendf(json, "%s%llu", i ? "," : "[", (unsigned long long)spec->after[i]);
     sqlite3_str_appendall(json, "]");
     sqlite3_bind_text(s, at, sqlite3_str_finish(json), -1, sqlite3_free);
-    bind_text(s, at + 1, spec->after_policy == LW_AFTER_RUN ? "run" : "abort");
+    lw__sqlite_bind_text(s, at + 1, spec->after_policy == LW_AFTER_RUN ? "run" : "abort");
 }
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
-/* What this process runs is runnable again if it dies. Most that are created just wait for this
- * very write. One that has ended meanwhile gets a row for its end to find. */
-static const char *state_to_write(const struct lw__task_view *view, bool is_held, uint64_t now) {
-    if (view->state == LW_SCHEDULED)
-        return "scheduled";
-    if (view->state != LW_CREATED)
-        return "enqueued";
-    return is_held ? "created" : view->due_at > now ? "scheduled" : "enqueued";
-}
-
 static void bind_key(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw__spec *spec) {
     static const char *const scopes[] = {NULL, "unfinished", "retained", "window"};
     bool has_key = spec && spec->key_size > 0;
-    bind_text(s, 10, has_key ? lw__spec_key(spec) : NULL);
-    bind_text(s, 11, has_key ? scopes[spec->key_scope] : NULL);
-    bind_time(sqlite, s, 12, has_key && spec->key_scope == LW_KEY_WINDOW ? spec->key_until : 0);
+    lw__sqlite_bind_text(s, 10, has_key ? lw__spec_key(spec) : NULL);
+    lw__sqlite_bind_text(s, 11, has_key ? scopes[spec->key_scope] : NULL);
+    lw__sqlite_bind_time(sqlite, s, 12,
+                         has_key && spec->key_scope == LW_KEY_WINDOW ? spec->key_until : 0);
 }
 
 /* It may have been written before, by a turn of which nobody knew. */
-static int run_put(struct lw__sqlite *sqlite, enum lw__sql which, lw_error *err) {
-    sqlite3_stmt *s = statement(sqlite, which);
+static int run_put(struct lw__sqlite *sqlite, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_PUT);
     int code = sqlite3_step(s);
     int rc = code == SQLITE_CONSTRAINT_PRIMARYKEY
                  ? LW_OK
-                 : lw__sqlite_explain(sqlite->file->db, code, WRITING, err);
+                 : lw__sqlite_explain(sqlite->file->db, code, LW__SQLITE_WRITING, err);
     sqlite3_reset(s);
     return rc;
 }
 
-/* Most tasks are a kind, a queue and a payload. Their rows are written with what is not NULL in
- * them, and a row of the history from memory instead of from the row before it. */
-static bool is_plain(const struct lw__task *task, const struct lw__task_view *view) {
-    return !(view->flags & LW__TASK_RESERVED)
-           && (view->spec ? lw__lean_can_go(view->spec) : !lw__task_is_lean(task));
-}
-
-/* ?1 to ?9 of the statements that put a row. */
-static void bind_row(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw__task_view *view,
-                     const char *state, uint64_t due) {
-    const struct lw__index *index = sqlite->index;
-    const struct lw__spec *spec = view->spec;
-    sqlite3_bind_int64(s, 1, (int64_t)view->id);
-    bind_text(s, 2, index->kinds[view->kind]->name);
-    bind_text(s, 3, index->queues[view->queue]->name);
-    bind_text(s, 4, state);
-    sqlite3_bind_int64(s, 5, view->priority);
-    bind_time(sqlite, s, 6, view->created_at);
-    bind_time(sqlite, s, 7, due);
-    bind_blob(s, 8, spec ? lw__spec_payload(spec) : NULL, spec ? spec->payload_size : 0);
-    bind_blob(s, 9, spec ? lw__spec_value(spec) : NULL, spec ? spec->value_size : 0);
-}
-
 static int write_put(struct lw__sqlite *sqlite, const struct lw__journal_entry *entry,
                      lw_error *err) {
-    const struct lw__task *task = entry->task;
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_TASK_PUT);
     struct lw__task_view view;
-    lw__task_view(task, &view);
+    lw__task_view(entry->task, &view);
     const struct lw__spec *spec = view.spec;
-    enum lw__sql which = is_plain(task, &view) ? LW__SQL_TASK_PUT_PLAIN : LW__SQL_TASK_PUT;
-    sqlite3_stmt *s = statement(sqlite, which);
     uint64_t now = lw__now(sqlite->index->options.clock);
-    bind_row(sqlite, s, &view, state_to_write(&view, entry->is_held, now), view.due_at);
-    if (which == LW__SQL_TASK_PUT_PLAIN)
-        return run_put(sqlite, which, err);
+    lw__sqlite_bind_row(sqlite, s, 1, &view, lw__sqlite_row_state(&view, entry->is_held, now),
+                        view.due_at);
     bind_key(sqlite, s, spec);
-    bind_count(s, 13, spec ? (uint64_t)spec->run_at_ms : 0);
-    bind_time(sqlite, s, 14, spec ? spec->start_by : 0);
-    bind_time(sqlite, s, 15, spec ? spec->finish_by : 0);
+    lw__sqlite_bind_count(s, 13, spec ? (uint64_t)spec->run_at_ms : 0);
+    lw__sqlite_bind_time(sqlite, s, 14, spec ? spec->start_by : 0);
+    lw__sqlite_bind_time(sqlite, s, 15, spec ? spec->finish_by : 0);
     bind_after(s, 16, spec);
     const struct lw__member *member = spec ? spec->member : NULL;
-    bind_count(s, 18, member ? member->scope : 0);
-    bind_count(s, 19, member ? member->generation : 0);
-    bind_count(s, 20, entry->is_unclean);
-    bind_count(s, 21, (view.flags & LW__TASK_RESERVED) != 0);
-    return run_put(sqlite, LW__SQL_TASK_PUT, err);
+    lw__sqlite_bind_count(s, 18, member ? member->scope : 0);
+    lw__sqlite_bind_count(s, 19, member ? member->generation : 0);
+    lw__sqlite_bind_count(s, 20, entry->is_unclean);
+    lw__sqlite_bind_count(s, 21, (view.flags & LW__TASK_RESERVED) != 0);
+    return run_put(sqlite, err);
 }
 
 /* The lease under which somebody else runs the present attempt; NULL: it is this process. */
@@ -208,18 +135,18 @@ static int write_lease(struct lw__sqlite *sqlite, const struct lw__task *task, l
         return rc;
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     sqlite3_bind_int64(s, 2, (int64_t)view.token);
-    bind_text(s, 3, lease->holder);
-    bind_time(sqlite, s, 4, view.started_at);
-    bind_time(sqlite, s, 5, atomic_load(&lease->until));
+    lw__sqlite_bind_text(s, 3, lease->holder);
+    lw__sqlite_bind_time(sqlite, s, 4, view.started_at);
+    lw__sqlite_bind_time(sqlite, s, 5, atomic_load(&lease->until));
     rc = run(sqlite, LW__SQL_LEASE_PUT, err);
     if (rc < 0)
         return rc;
     s = statement(sqlite, LW__SQL_TASK_LEASE);
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     sqlite3_bind_int64(s, 2, (int64_t)view.token);
-    bind_time(sqlite, s, 3, view.started_at);
+    lw__sqlite_bind_time(sqlite, s, 3, view.started_at);
     sqlite3_bind_int64(s, 4, view.attempts);
-    bind_count(s, 5, (view.flags & LW__TASK_CANCELLING) != 0);
+    lw__sqlite_bind_count(s, 5, (view.flags & LW__TASK_CANCELLING) != 0);
     return run(sqlite, LW__SQL_TASK_LEASE, err);
 }
 
@@ -231,81 +158,37 @@ static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, 
         return LW_OK; /* its end comes later in this turn, or in the next */
     bool is_leased = lease_of(sqlite, &view) != NULL;
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
-    bind_text(s, 2,
-              is_leased ? "started"
-                        : state_to_write(&view, true, lw__now(sqlite->index->options.clock)));
-    bind_time(sqlite, s, 3, view.due_at);
-    bind_time(sqlite, s, 4, view.started_at);
+    lw__sqlite_bind_text(
+        s, 2,
+        is_leased ? "started"
+                  : lw__sqlite_row_state(&view, true, lw__now(sqlite->index->options.clock)));
+    lw__sqlite_bind_time(sqlite, s, 3, view.due_at);
+    lw__sqlite_bind_time(sqlite, s, 4, view.started_at);
     sqlite3_bind_int64(s, 5, view.attempts - (view.state == LW_STARTED && !is_leased));
     sqlite3_bind_int64(s, 6, view.crashes);
     sqlite3_bind_int64(s, 7, view.snoozes);
-    bind_count(s, 8, view.token);
+    lw__sqlite_bind_count(s, 8, view.token);
     bind_errors(sqlite, s, 9, view.errors);
     /* no more, if it was retried by hand */
     bool is_limited = view.spec && view.flags & LW__TASK_LIMITED;
-    bind_time(sqlite, s, 11, is_limited ? view.spec->start_by : 0);
-    bind_time(sqlite, s, 12, is_limited ? view.spec->finish_by : 0);
-    bind_count(s, 13, view.spec && view.spec->member ? view.spec->member->is_unclean : 0);
-    bind_count(s, 14, (view.flags & LW__TASK_CANCELLING) != 0);
+    lw__sqlite_bind_time(sqlite, s, 11, is_limited ? view.spec->start_by : 0);
+    lw__sqlite_bind_time(sqlite, s, 12, is_limited ? view.spec->finish_by : 0);
+    lw__sqlite_bind_count(s, 13,
+                          view.spec && view.spec->member ? view.spec->member->is_unclean : 0);
+    lw__sqlite_bind_count(s, 14, (view.flags & LW__TASK_CANCELLING) != 0);
     return run(sqlite, LW__SQL_TASK_CHANGE, err);
 }
 
-/* Seven that both statements of an end have, from `at` on. */
-static void bind_end(struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
-                     const struct lw__task_view *view) {
-    const struct lw__output *output = view->output;
-    bind_time(sqlite, s, at, view->started_at);
-    bind_time(sqlite, s, at + 1, view->due_at);
-    sqlite3_bind_int64(s, at + 2, view->attempts);
-    sqlite3_bind_int64(s, at + 3, view->crashes);
-    sqlite3_bind_int64(s, at + 4, view->snoozes);
-    bind_count(s, at + 5, view->token);
-    if (output && output->has_result) /* of nothing, perhaps */
-        sqlite3_bind_blob64(s, at + 6, lw__output_result(output), output->result_size,
-                            SQLITE_STATIC);
-    else
-        sqlite3_bind_null(s, at + 6);
-}
-
-/* Whether it has said something while it ran. */
-static bool has_published(const struct lw__output *output) {
-    return output
-           && (output->done || output->total || output->text_size || output->partial_size
-               || output->has_checkpoint);
-}
-
-/* Whether all that its row has is known without a look: also, by now, its time of creation. */
-static bool is_row_known(const struct lw__sqlite *sqlite, const struct lw__task *task,
-                         const struct lw__task_view *view) {
-    return is_plain(task, view) && view->created_at > sqlite->offset_since && !view->errors
-           && !has_published(view->output);
-}
-
-static int write_plain_end(struct lw__sqlite *sqlite, const struct lw__task_view *view,
-                           uint64_t due, lw_error *err) {
-    sqlite3_stmt *s = statement(sqlite, LW__SQL_HISTORY_PUT_PLAIN);
-    bind_row(sqlite, s, view, lw_state_name(view->state), due);
-    bind_end(sqlite, s, 10, view);
-    return run_put(sqlite, LW__SQL_HISTORY_PUT_PLAIN, err);
-}
-
-static int write_any_end(struct lw__sqlite *sqlite, const struct lw__task_view *view, uint64_t due,
-                         lw_error *err) {
-    sqlite3_stmt *s = statement(sqlite, LW__SQL_HISTORY_PUT);
-    sqlite3_bind_int64(s, 1, (int64_t)view->id);
-    bind_text(s, 2, lw_state_name(view->state));
-    bind_time(sqlite, s, 3, due);
-    bind_end(sqlite, s, 4, view);
-    bind_errors(sqlite, s, 11, view->errors);
-    return run(sqlite, LW__SQL_HISTORY_PUT, err);
-}
-
 static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_HISTORY_PUT);
     struct lw__task_view view;
     lw__task_view(task, &view);
-    uint64_t due = view.enqueued_at ? view.enqueued_at : view.created_at;
-    int rc = is_row_known(sqlite, task, &view) ? write_plain_end(sqlite, &view, due, err)
-                                               : write_any_end(sqlite, &view, due, err);
+    sqlite3_bind_int64(s, 1, (int64_t)view.id);
+    lw__sqlite_bind_text(s, 2, lw_state_name(view.state));
+    lw__sqlite_bind_time(sqlite, s, 3, view.enqueued_at ? view.enqueued_at : view.created_at);
+    lw__sqlite_bind_end(sqlite, s, 4, &view);
+    bind_errors(sqlite, s, 11, view.errors);
+    int rc = run(sqlite, LW__SQL_HISTORY_PUT, err);
     return rc == LW_OK ? lw__sqlite_remove(sqlite, LW__SQL_TASK_DELETE, view.id, err) : rc;
 }
 
@@ -315,8 +198,8 @@ static int write_revive(struct lw__sqlite *sqlite, const struct lw__task *task, 
     struct lw__task_view view;
     lw__task_view(task, &view);
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
-    bind_time(sqlite, s, 2, view.due_at);
-    bind_count(s, 3, (view.flags & LW__TASK_RESERVED) != 0);
+    lw__sqlite_bind_time(sqlite, s, 2, view.due_at);
+    lw__sqlite_bind_count(s, 3, (view.flags & LW__TASK_RESERVED) != 0);
     bind_errors(sqlite, s, 4, view.errors);
     int rc = lw__sqlite_remove_all(sqlite, err);
     if (rc == LW_OK)
@@ -334,8 +217,8 @@ static int write_publish(struct lw__sqlite *sqlite, const struct lw__task *task,
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     sqlite3_bind_int64(s, 2, (int64_t)output->done);
     sqlite3_bind_int64(s, 3, (int64_t)output->total);
-    bind_text(s, 4, output->bytes);
-    bind_blob(s, 5, lw__output_partial(output), output->partial_size);
+    lw__sqlite_bind_text(s, 4, output->bytes);
+    lw__sqlite_bind_blob(s, 5, lw__output_partial(output), output->partial_size);
     if (output->has_checkpoint) /* of nothing, perhaps */
         sqlite3_bind_blob64(s, 6, lw__output_checkpoint(output), output->checkpoint_size,
                             SQLITE_STATIC);
@@ -348,13 +231,13 @@ static int write_scope(struct lw__sqlite *sqlite, const struct lw__scope_image *
                        lw_error *err) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_SCOPE_PUT);
     sqlite3_bind_int64(s, 1, (int64_t)image->id);
-    bind_text(s, 2, image->name);
+    lw__sqlite_bind_text(s, 2, image->name);
     sqlite3_bind_int64(s, 3, (int64_t)image->generation);
     sqlite3_bind_int64(s, 4, (int64_t)image->version);
     sqlite3_bind_int(s, 5, image->is_closed);
     sqlite3_bind_int(s, 6, image->is_unclean);
     sqlite3_bind_int(s, 7, image->has_lost);
-    bind_blob(s, 8, image->name + image->name_size + 1, image->byte_count);
+    lw__sqlite_bind_blob(s, 8, image->name + image->name_size + 1, image->byte_count);
     return run(sqlite, LW__SQL_SCOPE_PUT, err);
 }
 
@@ -363,16 +246,14 @@ static int write_scope_leave(struct lw__sqlite *sqlite, uint64_t id, lw_error *e
     return run(sqlite, LW__SQL_SCOPE_DELETE, err);
 }
 
-static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error *err) {
-    struct lw__sqlite *sqlite = db;
+static int write_entry(struct lw__sqlite *sqlite, const struct lw__journal_entry *entry,
+                       lw_error *err) {
     switch (entry->op) {
     case LW__JOURNAL_NONE: return LW_OK;
     case LW__JOURNAL_PUT:
     case LW__JOURNAL_THEN: return write_put(sqlite, entry, err);
     case LW__JOURNAL_CHANGE: return write_change(sqlite, entry->task, err);
-    case LW__JOURNAL_END:
-        sqlite->intake.has_ended = true;
-        return write_end(sqlite, entry->task, err);
+    case LW__JOURNAL_END: return write_end(sqlite, entry->task, err);
     case LW__JOURNAL_REVIVE: return write_revive(sqlite, entry->task, err);
     case LW__JOURNAL_LEAVE:
         return lw__sqlite_remove(sqlite, LW__SQL_HISTORY_DELETE, entry->id, err);
@@ -385,6 +266,21 @@ static int write_entry(void *db, const struct lw__journal_entry *entry, lw_error
     case LW__JOURNAL_SCOPE_LEAVE: return write_scope_leave(sqlite, entry->id, err);
     }
     return LW_OK;
+}
+
+static int write_entries(void *db, const struct lw__journal_entry *entries, size_t count,
+                         lw_error *err) {
+    struct lw__sqlite *sqlite = db;
+    int rc = LW_OK;
+    for (size_t i = 0, written; rc == LW_OK && i < count; i += written) {
+        sqlite->intake.has_ended |= entries[i].op == LW__JOURNAL_END;
+        written = lw__sqlite_write_plain(sqlite, &entries[i], count - i, &rc, err);
+        if (written == 0) {
+            rc = write_entry(sqlite, &entries[i], err);
+            written = 1;
+        }
+    }
+    return rc;
 }
 
 /* ---- transactions ------------------------------------------------------------------------- */
@@ -407,7 +303,7 @@ static int begin(void *db, lw_error *err) {
 
 static int put_meta(struct lw__sqlite *sqlite, const char *name, uint64_t value, lw_error *err) {
     sqlite3_stmt *s = statement(sqlite, LW__SQL_META_PUT);
-    bind_text(s, 1, name);
+    lw__sqlite_bind_text(s, 1, name);
     sqlite3_bind_int64(s, 2, (int64_t)value);
     return run(sqlite, LW__SQL_META_PUT, err);
 }
@@ -482,7 +378,7 @@ static void rollback(void *db) {
 
 const struct lw__db_ops lw__sqlite_db_ops = {
     .begin = begin,
-    .write = write_entry,
+    .write = write_entries,
     .commit = commit,
     .rollback = rollback,
     .recover = lw__sqlite_recover,
