@@ -129,7 +129,10 @@ typedef struct lw_engine_options {
     void *user;
 
     uint64_t seed;                 /* of the jitter. Default: from the system */
-    const lw_log *log;             /* copied. Default: silence */
+    const lw_log *log;             /* copied. When a task has failed (a warning), was aborted, or
+                                      has finished after errors, it gets the errors of its attempts
+                                      that were kept, each once, and how long all took. Default:
+                                      silence */
     lw_clock *clock;               /* Default: the system's */
     const lw_allocator *allocator; /* copied. Default: malloc */
     lw_role role;                  /* Default: LW_ROLE_OWNER */

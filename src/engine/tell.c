@@ -18,21 +18,73 @@ struct telling {
 
 /* ---- the steps ----------------------------------------------------------------------------- */
 
-static uint64_t total_ms(const lw_snapshot *snapshot) {
-    return (snapshot->ended_ns - snapshot->created_ns) / LW__NS_PER_MS;
+static uint64_t ms_between(uint64_t from, uint64_t to) {
+    return to > from ? (to - from) / LW__NS_PER_MS : 0;
 }
 
-static void log_end(struct telling *t) {
+static void log_error(const struct telling *t, lw_log_level level, const struct lw__errors *errors,
+                      const struct lw__fault_entry *entry) {
+    const lw_snapshot *s = &t->snapshot;
+    lw__log(&t->engine->set.log, level, "engine", "an attempt ended with an error",
+            LW__FIELD_TEXT("engine", t->engine->set.name), LW__FIELD_U64("id", s->id),
+            LW__FIELD_TEXT("kind", s->kind), LW__FIELD_TEXT("queue", s->queue),
+            LW__FIELD_U64("attempt", entry->attempt),
+            LW__FIELD_TEXT("fault", lw_fault_name((lw_fault)entry->fault)),
+            LW__FIELD_U64("after_ms", ms_between(t->task->created_at, entry->at)),
+            LW__FIELD_TEXT("error", (const char *)errors + entry->text_at));
+}
+
+static void log_dropped(const struct telling *t, lw_log_level level, uint32_t count) {
+    lw__log(&t->engine->set.log, level, "engine", "errors of more attempts were not kept",
+            LW__FIELD_TEXT("engine", t->engine->set.name), LW__FIELD_U64("id", t->snapshot.id),
+            LW__FIELD_U64("count", count));
+}
+
+/* Each once: those from before it was retried by hand have been logged then, and the last one of a
+ * task that did not finish is told with its end. While it is told nobody changes them. */
+static void log_errors(const struct telling *t, lw_log_level level,
+                       const struct lw__errors *errors) {
+    uint32_t count = errors->count;
+    if (t->snapshot.state != LW_FINISHED && count > 0)
+        count--;
+    for (uint32_t i = 0; i < count; i++) {
+        if (errors->entries[i].at >= errors->retried_at)
+            log_error(t, level, errors, &errors->entries[i]);
+        if (i == 0 && errors->dropped > 0)
+            log_dropped(t, level, errors->dropped);
+    }
+}
+
+static void log_end_of_finished(const struct telling *t) {
+    const lw_snapshot *s = &t->snapshot;
+    lw__log(&t->engine->set.log, LW_LOG_INFO, "engine", "a task has finished after errors",
+            LW__FIELD_TEXT("engine", t->engine->set.name), LW__FIELD_U64("id", s->id),
+            LW__FIELD_TEXT("kind", s->kind), LW__FIELD_TEXT("queue", s->queue),
+            LW__FIELD_U64("attempts", s->attempts),
+            LW__FIELD_U64("total_ms", ms_between(s->created_ns, s->ended_ns)));
+}
+
+static void log_end_of_other(const struct telling *t, lw_log_level level) {
     const lw_snapshot *s = &t->snapshot;
     bool has_failed = s->state == LW_FAILED;
-    if (s->state == LW_FINISHED)
-        return;
-    lw__log(&t->engine->set.log, has_failed ? LW_LOG_WARN : LW_LOG_INFO, "engine",
+    lw__log(&t->engine->set.log, level, "engine",
             has_failed ? "a task has failed" : "a task was aborted",
             LW__FIELD_TEXT("engine", t->engine->set.name), LW__FIELD_U64("id", s->id),
             LW__FIELD_TEXT("kind", s->kind), LW__FIELD_TEXT("queue", s->queue),
-            LW__FIELD_U64("attempts", s->attempts), LW__FIELD_U64("total_ms", total_ms(s)),
+            LW__FIELD_U64("attempts", s->attempts),
+            LW__FIELD_U64("total_ms", ms_between(s->created_ns, s->ended_ns)),
             LW__FIELD_TEXT(has_failed ? "error" : "why", s->last_error));
+}
+
+static void log_end(struct telling *t) {
+    const struct lw__errors *errors = lw__see(&t->task->errors);
+    lw_log_level level = t->snapshot.state == LW_FAILED ? LW_LOG_WARN : LW_LOG_INFO;
+    if (errors && lw__log_wants(&t->engine->set.log, level))
+        log_errors(t, level, errors);
+    if (t->snapshot.state != LW_FINISHED)
+        log_end_of_other(t, level);
+    else if (errors && errors->count > 0)
+        log_end_of_finished(t);
 }
 
 static void tell_submitter(struct telling *t) {
@@ -74,6 +126,12 @@ static void go_on(void *arg) {
         steps[t->step++](t);
 }
 
+/* The log does without the payload. */
+static bool is_payload_wanted(const lw_engine *engine, const lw_snapshot *snapshot) {
+    return (snapshot->state == LW_FAILED && engine->set.on_failed)
+           || (snapshot->state == LW_ABORTED && engine->set.on_aborted);
+}
+
 /* Without memory for a copy it is told with what needs none; and without its payload, if that is in
  * a file that cannot be read. */
 static void tell_one(lw_engine *engine, struct lw__task *task) {
@@ -82,7 +140,7 @@ static void tell_one(lw_engine *engine, struct lw__task *task) {
     bool must_read = false;
     int rc = lw__snapshot_fill(engine, task, &t.snapshot, &must_read);
     lw__grace_leave(&engine->index->grace, ticket);
-    if (rc == LW_OK && must_read)
+    if (rc == LW_OK && must_read && is_payload_wanted(engine, &t.snapshot))
         lw__snapshot_read(engine, &t.snapshot);
     LW__POINT("tell: taken, not told");
     pthread_cleanup_push(go_on, &t);

@@ -126,6 +126,8 @@ int lw__index_restore_locked(struct lw__index *index, const struct lw__restored 
     struct lw__task *task = take_in(index, r);
     if (!task)
         return LW_ENOMEM;
+    if (r->errors && index->options.tells_errors)
+        lw__task_flag(task, LW__TASK_TOLD, 0);
     int rc = r->scope ? lw__scope_restore_member_locked(index, task, r->scope, r->generation,
                                                         r->is_unclean, r->state)
                       : LW_OK;
@@ -165,6 +167,8 @@ void lw__index_charge_locked(struct lw__index *index, uint64_t id, uint64_t now)
         lw__put(&task->crashes, (uint16_t)(lw__see(&task->crashes) + 1));
     if (errors)
         lw__put(&task->errors, errors);
+    if (errors && index->options.tells_errors)
+        lw__task_flag(task, LW__TASK_TOLD, 0);
     lw__task_unlock(task);
     if (errors && old)
         lw__index_retire_block_locked(index, old, old->size);

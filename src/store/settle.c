@@ -102,7 +102,9 @@ static void move(struct lw__index *index, const struct lw__settlement *s, enum l
     /* At once, too: it comes after those that are due already. */
     if (s->verdict == LW__VERDICT_POSTPONE)
         lw__put(&task->due_at, s->due > now ? s->due : now);
-    lw__task_flag(task, is_spent ? LW__TASK_SPENT : 0,
+    lw__task_flag(task,
+                  (is_spent ? LW__TASK_SPENT : 0)
+                      | (errors && index->options.tells_errors ? LW__TASK_TOLD : 0),
                   LW__TASK_CANCELLING | LW__TASK_STUCK | (is_end ? 0 : LW__TASK_WALL));
     lw__index_move_locked(index, task, event, now);
     lw__task_unlock(task);

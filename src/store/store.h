@@ -71,6 +71,7 @@ struct lw__store_options {
                             * all of it before it returns */
     uint64_t secret[2];  /* for hashing keys */
     bool tells_failed, tells_aborted; /* ended tasks of these states are told (lw__store_told) */
+    bool tells_errors;                /* and those that have errors, in whatever state they end */
     struct lw__store_hooks hooks;
 };
 

@@ -50,7 +50,7 @@ struct lw__task_link {
 #define LW__TASK_AWAITED 0x0004u    /* other tasks wait for it (after) */
 #define LW__TASK_LIMITED 0x0008u    /* has start_by or finish_by */
 #define LW__TASK_SCOPED 0x0010u     /* belongs to a scope */
-#define LW__TASK_TOLD 0x0020u       /* has on_end */
+#define LW__TASK_TOLD 0x0020u       /* has on_end, or errors that the log wants (tells_errors) */
 #define LW__TASK_CALL 0x0040u       /* has a function and an argument: spec->call */
 #define LW__TASK_CANCELLING 0x0080u /* started, asked to give up */
 #define LW__TASK_STUCK 0x0100u      /* started, past its hard deadline */

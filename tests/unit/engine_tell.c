@@ -226,40 +226,138 @@ TEST(a_callback_that_ends_its_thread_keeps_nobody_from_being_told) {
 
 /* ---- the log ------------------------------------------------------------------------------- */
 
-struct lines {
+#define LINES_MAX 32
+
+/* Each as "level message key=value ...", but for engine and queue, which are what they are. */
+static struct {
     int count;
-    lw_log_level level;
-    char text[512]; /* message key=value ... */
-};
+    char text[LINES_MAX][320];
+} lines;
 
 static void keep_line(void *user, const lw_log_record *record) {
-    struct lines *lines = user;
+    (void)user;
     if (strcmp(record->component, "engine") != 0 || record->level < LW_LOG_INFO)
         return;
-    lines->count++;
-    lines->level = record->level;
-    size_t at = (size_t)snprintf(lines->text, sizeof lines->text, "%s", record->message);
-    for (size_t i = 0; i < record->field_count; i++)
-        at += (size_t)snprintf(lines->text + at, sizeof lines->text - at, " %s=%s",
-                               record->fields[i].key, record->fields[i].value);
+    assert_true(lines.count < LINES_MAX);
+    char *text = lines.text[lines.count++];
+    size_t size = sizeof lines.text[0], at = 0;
+    at += (size_t)snprintf(text, size, "%s %s", lw_log_level_name(record->level), record->message);
+    for (size_t i = 0; i < record->field_count; i++) {
+        const lw_log_field *field = &record->fields[i];
+        if (strcmp(field->key, "engine") == 0)
+            assert_string_equal(field->value, "post");
+        else if (strcmp(field->key, "queue") == 0)
+            assert_string_equal(field->value, "default");
+        else
+            at += (size_t)snprintf(text + at, size - at, " %s=%s", field->key, field->value);
+    }
 }
 
-TEST(a_failed_task_is_logged_once_with_how_long_it_took) {
+static const lw_log line_log = {.write = keep_line};
+
+static lw_outcome do_retry_twice(lw_ctx *ctx, const lw_task *task) {
+    return task->attempt < 3 ? lw_retry(ctx, "try %u", task->attempt) : lw_done(ctx);
+}
+
+static lw_engine *open_logged(const char *url, lw_clock *clock) {
+    lw_engine *engine =
+        OPEN_ON(url, .workers = LW_ZERO, .log = &line_log, .clock = clock, .name = "post");
+    const lw_retry_policy policy = {.min_ms = 100, .factor = 1, .jitter_percent = LW_ZERO};
+    lw_retry_policy twice = policy, often = policy;
+    twice.attempts = 2;
+    often.attempts = 40;
+    handle(engine, "mail", do_done, NULL);
+    handle(engine, "exhaust", exhaust, LW_HANDLER_OPTIONS(.retry = twice));
+    handle(engine, "often", exhaust, LW_HANDLER_OPTIONS(.retry = often));
+    handle(engine, "twice", do_retry_twice, LW_HANDLER_OPTIONS(.retry = policy));
+    start(engine);
+    lines.count = 0;
+    return engine;
+}
+
+static void assert_lines(const char *const *expected, int count) {
+    for (int i = 0; i < count && i < lines.count; i++)
+        assert_string_equal(lines.text[i], expected[i]);
+    assert_int_equal(lines.count, count);
+}
+#define ASSERT_LINES(...)                            \
+    assert_lines((const char *const[]){__VA_ARGS__}, \
+                 (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
+
+ENGINE_TEST(a_failed_task_is_logged_once_with_its_errors_and_how_long_it_took) {
     lw_clock *clock = open_clock();
-    struct lines lines = {0};
-    const lw_log log = {.write = keep_line, .user = &lines};
-    lw_engine *engine = OPEN_DRIVEN(.log = &log, .clock = clock, .name = "post");
-    lw_id id = SUBMIT(engine, .kind = "exhaust");
-    SUBMIT(engine, .kind = "mail", ON_END);
+    lw_engine *engine = open_logged(url, clock);
+    SUBMIT(engine, .kind = "exhaust");
+    SUBMIT(engine, .kind = "mail");
     assert_int_equal(lw_test_advance(engine, 1000), 3);
-    assert_int_equal(lines.count, 1);
-    assert_int_equal(lines.level, LW_LOG_WARN);
-    char expected[512];
-    snprintf(expected, sizeof expected,
-             "a task has failed engine=post id=%llu kind=exhaust queue=default attempts=2 "
-             "total_ms=100 error=try 2",
-             id);
-    assert_string_equal(lines.text, expected);
+    ASSERT_LINES("warn an attempt ended with an error id=1 kind=exhaust attempt=1 fault=error "
+                 "after_ms=0 error=try 1",
+                 "warn a task has failed id=1 kind=exhaust attempts=2 total_ms=100 error=try 2");
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
+ENGINE_TEST(the_errors_of_a_task_that_finished_in_the_end_are_logged_then) {
+    lw_clock *clock = open_clock();
+    lw_engine *engine = open_logged(url, clock);
+    SUBMIT(engine, .kind = "twice", .payload = LW_TEXT("body"));
+    assert_int_equal(lw_test_run(engine), 1);
+    assert_int_equal(lines.count, 0);
+    if (is_durable_url(url)) { /* whichever process sees the end */
+        close_engine(engine);
+        engine = open_logged(url, clock);
+    }
+    assert_int_equal(lw_test_advance(engine, 1000), 2);
+    ASSERT_LINES("info an attempt ended with an error id=1 kind=twice attempt=1 fault=error "
+                 "after_ms=0 error=try 1",
+                 "info an attempt ended with an error id=1 kind=twice attempt=2 fault=error "
+                 "after_ms=100 error=try 2",
+                 "info a task has finished after errors id=1 kind=twice attempts=3 total_ms=200");
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
+ENGINE_TEST(an_aborted_task_is_logged_whoever_else_is_told) {
+    lw_clock *clock = open_clock();
+    lw_engine *engine = open_logged(url, clock);
+    assert_status(lw_cancel(engine, SUBMIT(engine, .kind = "mail", .delay_ms = 1000)), LW_OK);
+    lw_id id = SUBMIT(engine, .kind = "twice");
+    assert_int_equal(lw_test_run(engine), 1);
+    assert_status(lw_cancel(engine, id), LW_OK);
+    assert_int_equal(lw_test_run(engine), 0);
+    ASSERT_LINES("info a task was aborted id=1 kind=mail attempts=0 total_ms=0 why=cancelled",
+                 "info an attempt ended with an error id=2 kind=twice attempt=1 fault=error "
+                 "after_ms=0 error=try 1",
+                 "info a task was aborted id=2 kind=twice attempts=1 total_ms=0 why=cancelled");
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
+TEST(of_many_errors_a_bounded_number_is_logged) {
+    lw_clock *clock = open_clock();
+    lw_engine *engine = open_logged("memory:", clock);
+    SUBMIT(engine, .kind = "often");
+    assert_int_equal(lw_test_advance(engine, 100000), 40);
+    assert_int_equal(lines.count, LW_ERRORS_MAX + 1); /* the first, how many not, the last 15 */
+    assert_non_null(strstr(lines.text[0], "error=try 1"));
+    assert_string_equal(lines.text[1], "warn errors of more attempts were not kept id=1 count=24");
+    assert_non_null(strstr(lines.text[2], "error=try 26"));
+    assert_non_null(strstr(lines.text[LW_ERRORS_MAX], "error=try 40"));
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
+TEST(an_error_that_was_logged_is_not_logged_again_after_a_retry_by_hand) {
+    lw_clock *clock = open_clock();
+    lw_engine *engine = open_logged("memory:", clock);
+    lw_id id = SUBMIT(engine, .kind = "exhaust");
+    assert_int_equal(lw_test_advance(engine, 1000), 2);
+    lines.count = 0;
+    assert_status(lw_retry_now(engine, id, NULL), LW_OK);
+    assert_int_equal(lw_test_advance(engine, 1000), 2);
+    assert_int_equal(lines.count, 2);
+    assert_non_null(strstr(lines.text[0], "attempt=1 fault=error after_ms=1000 error=try 1"));
+    assert_non_null(strstr(lines.text[1], "error=try 2"));
     close_engine(engine);
     lw_test_clock_close(clock);
 }
