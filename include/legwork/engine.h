@@ -120,8 +120,9 @@ typedef struct lw_engine_options {
 
     /* Told after a task of any kind ended in one of these ways, with all its errors; on a thread of
      * the engine. on_stuck: it still runs; be brief, other deadlines wait meanwhile. on_attempt: an
-     * attempt ended with an error (every one is told); the snapshot is taken afterwards, so that
-     * the task may have gone on. */
+     * attempt that this engine has run ended with an error (every one is told, also the last of a
+     * task that does not stay); the snapshot is taken afterwards, so that the task may have gone
+     * on. */
     void (*on_failed)(void *user, const lw_snapshot *task);
     void (*on_aborted)(void *user, const lw_snapshot *task);
     void (*on_stuck)(void *user, const lw_snapshot *task);

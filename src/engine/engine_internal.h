@@ -147,6 +147,8 @@ struct lw__hand {
     struct lw__say say;
     bool is_ordered;  /* how the attempt ends (lw_test_fail_next): no handler was called */
     uint64_t to_tell; /* the task whose attempt on_attempt is to hear of; 0: none */
+    bool is_holding;  /* that task, so that it does not leave before */
+    struct lw__await hold;
     uint32_t mean_ns, streak, lull;
     bool is_hurrying;
     size_t left;  /* tasks that could be claimed after the last claim */

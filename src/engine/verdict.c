@@ -193,23 +193,57 @@ static void finish_after_all(struct lw__settlement *s) {
                                  .has_written_outside = s->has_written_outside};
 }
 
+/* ---- on_attempt --------------------------------------------------------------------------- */
+
 static void clear_snapshot(void *snapshot) {
     lw_snapshot_clear(snapshot);
 }
 
-/* The task may have gone on since it was settled, or left: then the snapshot shows that, or there
- * is none. */
+/* A task that does not stay after its end stays until this attempt of it was told. */
+static void hold(struct lw__hand *hand, uint64_t id) {
+    struct lw__store *store = hand->engine->store;
+    hand->hold = (struct lw__await){.id = id};
+    hand->is_holding = store->ops->await(store, &hand->hold) == LW_OK;
+}
+
+static void let_go(struct lw__hand *hand) {
+    struct lw__store *store = hand->engine->store;
+    if (hand->is_holding)
+        store->ops->unawait(store, &hand->hold);
+    hand->is_holding = false;
+}
+
+/* Without memory it has what needs none. */
+static bool copy(lw_engine *engine, uint64_t id, lw_snapshot *snapshot) {
+    struct lw__index *index = engine->index;
+    bool must_read = false;
+    int rc = LW_ENOTFOUND;
+    uint32_t ticket = lw__grace_enter(&index->grace);
+    const struct lw__task *task = lw__ids_find(&index->ids, id);
+    if (task)
+        rc = lw__snapshot_fill(engine, task, snapshot, &must_read);
+    lw__grace_leave(&index->grace, ticket);
+    if (rc == LW_OK && must_read)
+        lw__snapshot_read(engine, snapshot);
+    return task != NULL;
+}
+
+/* The task may have gone on since it was settled: then the snapshot shows that. */
 void lw__verdict_tell(struct lw__hand *hand) {
     lw_engine *engine = hand->engine;
     lw_snapshot snapshot = LW_SNAPSHOT_INIT;
     uint64_t id = hand->to_tell;
     hand->to_tell = 0; /* the callback may end its thread */
-    if (id == 0 || lw_get(engine, id, &snapshot) < 0)
+    bool is_there = id != 0 && copy(engine, id, &snapshot);
+    let_go(hand);
+    if (!is_there)
         return;
     pthread_cleanup_push(clear_snapshot, &snapshot);
     engine->set.on_attempt(engine->set.user, &snapshot);
     pthread_cleanup_pop(1);
 }
+
+/* ---- settling ----------------------------------------------------------------------------- */
 
 void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t token,
                         lw_outcome outcome, lw_fault fault) {
@@ -226,6 +260,8 @@ void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t t
         decide(hand, task, outcome, &s, now);
     }
     uint64_t id = task->id; /* once it is settled it may leave */
+    if (engine->set.on_attempt)
+        hold(hand, id);
     lw__layer_settle(hand, &s, outcome, now);
     if (s.status == LW_EXISTS) { /* it was done in a transaction of its own */
         finish_after_all(&s);
@@ -239,4 +275,6 @@ void lw__verdict_settle(struct lw__hand *hand, struct lw__task *task, uint64_t t
             s.successors[i].spec = NULL; /* the store's, now; those that existed are forgotten */
     if (engine->set.on_attempt && (s.text || is_refused) && s.status != LW_ELEASE)
         hand->to_tell = id;
+    else
+        let_go(hand);
 }

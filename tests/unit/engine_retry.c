@@ -378,6 +378,34 @@ TEST(every_attempt_that_was_not_done_is_told_and_the_end_once) {
     lw_test_clock_close(clock);
 }
 
+static struct tally told_ends = TALLY;
+
+static void note_attempt(void *user, const lw_snapshot *task) {
+    (void)user;
+    tally_add(&told_attempts, 1);
+    tally_add(&told_ends, task->state == LW_FAILED);
+    assert_int_equal(task->error_count, task->attempts);
+}
+
+ENGINE_TEST(the_last_attempt_of_a_task_that_does_not_stay_is_told_too) {
+    lw_clock *clock = open_clock();
+    lw_engine *engine =
+        OPEN_ON(url, .workers = LW_ZERO, .clock = clock, .on_attempt = note_attempt);
+    handle(engine, "task", do_retry,
+           LW_HANDLER_OPTIONS(.retry = {.attempts = 3}, .retention = {.failed_ms = LW_ZERO}));
+    handle(engine, "fail", do_fail, LW_HANDLER_OPTIONS(.retention = {.failed_ms = LW_ZERO}));
+    start(engine);
+    long told = tally_read(&told_attempts), ends = tally_read(&told_ends);
+    lw_id id = SUBMIT(engine, .kind = "task"), other = SUBMIT(engine, .kind = "fail");
+    lw_test_advance(engine, 3600000);
+    assert_int_equal(tally_read(&told_attempts) - told, 4);
+    assert_int_equal(tally_read(&told_ends) - ends, 2);
+    assert_int_equal(state_of(engine, id), 0);
+    assert_int_equal(state_of(engine, other), 0);
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
 /* ---- handlers that misbehave --------------------------------------------------------------- */
 
 static lw_outcome what_it_returns;
