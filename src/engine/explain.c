@@ -170,7 +170,14 @@ static void explain_scheduled(struct case_file *c) {
     struct words left = how_long(due > c->now ? due - c->now : 0);
     /* A snooze leaves no error, but one of an earlier attempt may be there. */
     bool is_back_off = o->error_at != 0 && o->error_at >= o->view.started_at;
-    if (o->view.started_at != 0 && is_back_off)
+    /* In a stop nothing that is due is let go. An attempt that the stop has ended is due at once;
+     * so may be one that was put off by itself. */
+    bool is_held_up = due <= c->now && lw__engine_stop_level(c->engine) != LW__RUNNING;
+    if (o->view.started_at != 0 && !is_back_off && is_held_up)
+        say(c, "its attempt %s, and it is not started again",
+            o->view.snoozes == 0 ? "gave up because of the stop"
+                                 : "put it off, or gave up because of the stop");
+    else if (o->view.started_at != 0 && is_back_off)
         say(c, "it is scheduled until %s, in %s: the back-off after attempt %u (%s)", until.text,
             left.text, (unsigned)o->error_attempt, quote(o->error).text);
     else if (o->view.started_at != 0)

@@ -54,8 +54,12 @@ void lw__verdict_retry(lw_engine *engine, const struct lw__ruling *r, struct lw_
     uint64_t wait = r->has_wait ? r->wait_ns : back_off(engine, &r->kind->set.retry, failures);
     s->due = lw__verdict_due(engine, wait, now);
     s->verdict = LW__VERDICT_POSTPONE;
-    if (s->due >= r->finish_by)
-        s->verdict = LW__VERDICT_ABORT; /* it could not be finished in time */
+    if (s->due >= r->finish_by) {
+        s->verdict = LW__VERDICT_ABORT;
+        s->why = now >= r->finish_by
+                     ? "it was not finished in time"
+                     : "it cannot be finished in time: its next attempt would be too late";
+    }
 }
 
 static uint64_t age_begins_at(const struct lw__hand *hand, const struct lw__task *task) {

@@ -44,11 +44,17 @@ static int reserve_notes(struct lw__index *index, const struct lw__settlement *s
 /* NULL: there is none, or no memory for it: it is told without its last words. */
 static struct lw__errors *make_errors(struct lw__index *index, const struct lw__settlement *s,
                                       uint64_t now) {
-    struct lw__task *task = s->task;
-    if (!s->text)
-        return NULL;
-    return lw__errors_add(&index->allocator, lw__see(&task->errors), now, lw__see(&task->attempts),
-                          (uint32_t)s->fault, s->text);
+    const lw_allocator *allocator = &index->allocator;
+    struct lw__errors *old = lw__see(&s->task->errors), *errors = NULL, *both;
+    uint32_t attempt = lw__see(&s->task->attempts);
+    if (s->text)
+        errors = lw__errors_add(allocator, old, now, attempt, (uint32_t)s->fault, s->text);
+    if (!s->why)
+        return errors;
+    both = lw__errors_add(allocator, errors ? errors : old, now, attempt, 0, s->why);
+    if (both && errors)
+        lw__free(allocator, errors, errors->size);
+    return both ? both : errors;
 }
 
 /* Stays at the most there is instead of beginning anew. */
@@ -200,7 +206,7 @@ static void heed_done(struct lw__settlement *s) {
     s->verdict = LW__VERDICT_FINISH;
     s->is_uncounted = s->is_snooze = false;
     s->fault = (lw_fault)0;
-    s->text = NULL;
+    s->text = s->why = NULL;
 }
 
 /* Likewise, but its scope has to hear of it, and whoever had the lease cannot tell it: the next
@@ -212,7 +218,7 @@ static void give_back_done(struct lw__settlement *s) {
     s->successor_count = 0;
     s->scope = NULL;
     s->fault = (lw_fault)0;
-    s->text = NULL;
+    s->text = s->why = NULL;
 }
 
 /* A claim has ended: of a worker of this process, or a lease. */

@@ -190,6 +190,7 @@ struct lw__settlement {
                                  is finished, whatever the verdict says */
     lw_fault fault;           /* 0: no error to keep */
     const char *text;         /* of the error */
+    const char *why;          /* it is aborted, if that is not what the error says. NULL: it is */
     bool has_result;
     lw_bytes result;
     struct lw__put *successors;

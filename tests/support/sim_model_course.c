@@ -64,6 +64,7 @@ static void retry(struct sim_model *m, struct sim_task *t, const struct sim_word
     if (spread > 0 && *due_min < m->now + SIM_MS)
         *due_min = m->now + SIM_MS;
     if (t->is_limited && *due_min >= t->finish_by) {
+        t->errors++; /* and why */
         sim__end_by(m, t, LW_ABORTED);
         return;
     }

@@ -264,6 +264,50 @@ TEST(what_has_not_finished_in_time_is_ended) {
     lw_test_clock_close(clock);
 }
 
+ENGINE_TEST(what_would_be_retried_too_late_says_so_beside_the_error) {
+    lw_clock *clock = open_clock();
+    lw_engine *engine = OPEN_ON(url, .workers = LW_ZERO, .clock = clock);
+    handle(engine, "again", do_retry, LW_HANDLER_OPTIONS(.retry = {.min_ms = 5000}));
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "again", .finish_by_ms = 3000);
+    assert_int_equal(lw_test_run(engine), 1);
+    lw_snapshot s = look(engine, id);
+    assert_int_equal(s.state, LW_ABORTED);
+    assert_int_equal(s.error_count, 2);
+    assert_string_equal(s.errors[0].text, "again 1");
+    assert_int_equal(s.errors[0].fault, LW_FAULT_ERROR);
+    assert_string_equal(s.last_error,
+                        "it cannot be finished in time: its next attempt would be too late");
+    assert_int_equal(s.errors[1].fault, 0);
+    assert_int_equal(s.errors[1].attempt, 1);
+    lw_snapshot_clear(&s);
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
+static lw_outcome do_outlast(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    assert_status(lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX), LW_ECANCELED);
+    return lw_retry(ctx, "interrupted");
+}
+
+TEST(what_gives_up_because_its_time_to_finish_is_over_says_so_beside_the_error) {
+    lw_clock *clock = open_clock();
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .clock = clock);
+    handle(engine, "outlast", do_outlast, NULL);
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "outlast", .finish_by_ms = 3000);
+    assert_int_equal(lw_test_run(engine), 1);
+    lw_snapshot s = look(engine, id);
+    assert_int_equal(s.state, LW_ABORTED);
+    assert_string_equal(s.errors[0].text, "interrupted");
+    assert_int_equal(s.errors[0].fault, LW_FAULT_TIMEOUT);
+    assert_string_equal(s.last_error, "it was not finished in time");
+    lw_snapshot_clear(&s);
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
 TEST(a_running_task_is_told_when_its_time_to_finish_is_over) {
     lw_engine *engine = OPEN_ENGINE(.workers = 1);
     handle(engine, "task", do_until_done, NULL);

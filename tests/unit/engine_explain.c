@@ -107,6 +107,24 @@ TEST(a_delay_a_wall_time_and_a_snooze_are_told_apart) {
     close_driven();
 }
 
+static lw_outcome sleep_on(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    return lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX) == LW_OK ? lw_done(ctx) : lw_retry(ctx, "gave up");
+}
+
+TEST(an_attempt_that_a_stop_has_ended_is_no_snooze) {
+    engine = OPEN_ENGINE(.workers = 1);
+    handle(engine, "sleep", sleep_on, NULL);
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "sleep");
+    await_that(state_of(engine, id) == LW_STARTED);
+    assert_status(lw_stop(engine, LW_DRAIN, 1), LW_ETIMEDOUT);
+    await_that(state_of(engine, id) == LW_SCHEDULED);
+    EXPECT(id, "its attempt gave up because of the stop, and it is not started again",
+           "the engine is stopping (drain): it runs only what is due");
+    close_engine(engine);
+}
+
 TEST(what_stands_in_the_way_later_is_told_after_the_time) {
     open_driven();
     lw_id id = SUBMIT(engine, .kind = "mial", .queue = "night", .delay_ms = 150000);
