@@ -41,7 +41,7 @@ LW_BEGIN_DECLS
 #define LW_KEY_MAX 256            /* bytes of a key */
 #define LW_PAYLOAD_MAX (16 << 20) /* bytes of a payload, result, or partial result */
 #define LW_CHECKPOINT_MAX 65536   /* bytes of a checkpoint: a position, not the work itself */
-#define LW_TEXT_MAX 255           /* bytes of an error or a progress text; longer ones are cut */
+#define LW_TEXT_MAX 255           /* bytes of an error or a progress text; cut between letters */
 #define LW_KINDS_MAX 4096         /* kinds that one engine knows */
 #define LW_QUEUES_MAX 1024        /* queues, likewise */
 #define LW_AFTER_MAX 64           /* tasks that one task can wait for */

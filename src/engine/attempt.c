@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -192,8 +193,9 @@ static lw_outcome say_text(lw_ctx *ctx, lw_outcome outcome, const char *format, 
         hand->say.outcome = outcome;
         hand->say.has_wait = false;
         hand->say.text[0] = 0;
-        if (format)
-            vsnprintf(hand->say.text, sizeof hand->say.text, format, arguments);
+        if (format
+            && vsnprintf(hand->say.text, sizeof hand->say.text, format, arguments) > LW_TEXT_MAX)
+            hand->say.text[lw__text_cut(hand->say.text, LW_TEXT_MAX)] = 0;
     }
     return outcome;
 }

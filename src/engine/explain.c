@@ -2,6 +2,7 @@
  *
  * What the store knows is of one moment (struct lw__outlook); who runs what is looked at after
  * that, so that the two may differ by what happened in between. */
+#include "base/text.h"
 #include "engine/engine_internal.h"
 
 #include <stdarg.h>
@@ -27,13 +28,6 @@ struct words {
 
 /* ---- sentences ---------------------------------------------------------------------------- */
 
-/* Where a text of at least max bytes can be cut without tearing a letter apart. */
-static size_t cut_at(const char *text, size_t max) {
-    while (max > 0 && ((unsigned char)text[max] & 0xc0) == 0x80)
-        max--;
-    return max;
-}
-
 LW_PRINTF(2, 3) static void say(struct case_file *c, const char *format, ...) {
     lw_explanation *out = c->out;
     if (out->count == LW_EXPLAIN_MAX)
@@ -44,7 +38,7 @@ LW_PRINTF(2, 3) static void say(struct case_file *c, const char *format, ...) {
     int length = vsnprintf(reason, LW_ERROR_MESSAGE_MAX, format, args);
     va_end(args);
     if (length >= LW_ERROR_MESSAGE_MAX)
-        memcpy(reason + cut_at(reason, LW_ERROR_MESSAGE_MAX - 4), "...", 4);
+        memcpy(reason + lw__text_cut(reason, LW_ERROR_MESSAGE_MAX - 4), "...", 4);
 }
 
 static struct words quote(const char *text) {
@@ -52,7 +46,8 @@ static struct words quote(const char *text) {
     if (strlen(text) <= QUOTE_MAX)
         snprintf(words.text, sizeof words.text, "%s", text);
     else
-        snprintf(words.text, sizeof words.text, "%.*s...", (int)cut_at(text, QUOTE_MAX), text);
+        snprintf(words.text, sizeof words.text, "%.*s...", (int)lw__text_cut(text, QUOTE_MAX),
+                 text);
     return words;
 }
 

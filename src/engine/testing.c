@@ -1,4 +1,5 @@
 /* An engine without threads: a test drives it on its own thread and on its own clock. */
+#include "base/text.h"
 #include "engine/engine_internal.h"
 
 #include <legwork/testing.h>
@@ -125,7 +126,8 @@ int lw_test_fail_next(lw_engine *engine, const char *kind, int count, lw_outcome
     lw__mutex_lock(&info->mu);
     info->fail_count = count;
     info->fail_outcome = outcome;
-    snprintf(info->fail_text, sizeof info->fail_text, "%s", text ? text : "");
+    if (snprintf(info->fail_text, sizeof info->fail_text, "%s", text ? text : "") > LW_TEXT_MAX)
+        info->fail_text[lw__text_cut(info->fail_text, LW_TEXT_MAX)] = 0;
     atomic_store(&info->has_failures_ordered, count > 0);
     lw__mutex_unlock(&info->mu);
     return LW_OK;

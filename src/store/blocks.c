@@ -3,11 +3,13 @@
 #include "store/index.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <string.h>
 
 static size_t text_length(const char *text) {
-    return strnlen(text, LW_TEXT_MAX);
+    size_t length = strnlen(text, LW_TEXT_MAX + 1);
+    return length > LW_TEXT_MAX ? lw__text_cut(text, LW_TEXT_MAX) : length;
 }
 
 static const char *entry_text(const struct lw__errors *errors, uint32_t i) {

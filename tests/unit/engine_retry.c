@@ -337,6 +337,37 @@ TEST(a_long_error_is_cut) {
     close_world(&w);
 }
 
+static char long_words[2000]; /* of letters with two bytes */
+
+static lw_outcome do_long_words(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    assert_status(lw_progress(ctx, 1, 2, long_words), LW_OK);
+    return lw_fail(ctx, "%s", long_words);
+}
+
+static void assert_whole(const char *text) {
+    assert_int_equal(strlen(text), LW_TEXT_MAX - 1);
+    assert_memory_equal(text, long_words, LW_TEXT_MAX - 1);
+}
+
+TEST(errors_and_progress_are_cut_between_letters) {
+    for (size_t i = 0; i + 2 < sizeof long_words; i += 2)
+        memcpy(long_words + i, "\xc3\xa9", 2);
+    struct world w = open_world(do_long_words, NULL);
+    lw_id id = SUBMIT(w.engine, .kind = "task"), other = SUBMIT(w.engine, .kind = "task");
+    lw_test_run(w.engine);
+    lw_snapshot s = look(w.engine, id);
+    assert_whole(s.last_error);
+    assert_whole(s.progress.text);
+    assert_status(lw_retry_now(w.engine, other, NULL), LW_OK);
+    assert_status(lw_test_fail_next(w.engine, "task", 1, LW_OUTCOME_FAIL, long_words), LW_OK);
+    lw_test_run(w.engine);
+    assert_status(lw_get(w.engine, other, &s), LW_OK);
+    assert_whole(s.last_error);
+    lw_snapshot_clear(&s);
+    close_world(&w);
+}
+
 /* ---- hooks --------------------------------------------------------------------------------- */
 
 static struct tally told_attempts = TALLY, told_failed = TALLY;
