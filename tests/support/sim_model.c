@@ -87,8 +87,8 @@ void sim__schedule(struct sim_task *t, uint64_t due) {
 
 void sim__keep(struct sim_model *m, struct sim_task *t) {
     t->is_kept_enqueued = t->state == LW_ENQUEUED;
-    t->offsets_ms.due = t->offsets_ms.started = t->offsets_ms.retried = m->known_offset_ms;
-    t->offsets_ms.start_by = t->offsets_ms.finish_by = m->known_offset_ms;
+    t->offsets_ms.due = t->offsets_ms.started = t->offsets_ms.retried = m->wall_offset_ms;
+    t->offsets_ms.start_by = t->offsets_ms.finish_by = m->wall_offset_ms;
 }
 
 void sim__shift(struct sim_task *t, uint64_t due) {
@@ -214,7 +214,7 @@ void sim__retain(struct sim_model *m, struct sim_task *t) {
 void sim__finish_end(struct sim_model *m, struct sim_task *t) {
     m->kinds[t->spec.kind].ended[sim_list_of(t->state)]++;
     t->is_counted = t->is_reserved = false;
-    t->offsets_ms.started = t->offsets_ms.ended = t->offsets_ms.retried = m->known_offset_ms;
+    t->offsets_ms.started = t->offsets_ms.ended = t->offsets_ms.retried = m->wall_offset_ms;
     step_dependents(m, t);
     if (must_be_told(m, t))
         t->is_telling = true;
@@ -302,7 +302,7 @@ static void place(struct sim_model *m, struct sim_task *t, bool is_taken) {
     } else {
         sim__enqueue(m, t);
     }
-    t->offsets_ms.created = t->offsets_ms.key_until = m->known_offset_ms;
+    t->offsets_ms.created = t->offsets_ms.key_until = m->wall_offset_ms;
     sim__keep(m, t);
     if (is_taken)
         sim_claim(m, t);

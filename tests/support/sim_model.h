@@ -56,7 +56,7 @@ struct sim_spec {
 };
 
 struct sim_offsets {
-    int64_t created, retried, key_until, due, start_by, finish_by, started, ended;
+    int64_t created, retried, key_until, due, start_by, finish_by, started, ended, erred;
 };
 
 struct sim_task {
@@ -66,6 +66,7 @@ struct sim_task {
     lw_state state;
     uint64_t created, enqueued, started, ended, due;
     uint64_t retried; /* by hand, the last time; 0: never */
+    uint64_t erred;   /* the last attempt after which it was tried again; 0: none */
     uint64_t start_by, finish_by, key_until;
     unsigned attempts, crashes, snoozes, errors;
     bool is_waiting[SIM_AFTER];   /* created: for which it still waits */
@@ -93,7 +94,7 @@ struct sim_model {
     bool is_durable; /* on a disk: no functions, and callers do not run what has no room */
     uint64_t now, step;
     uint64_t moment; /* a step, or one of several ends in it whose order is known */
-    int64_t wall_offset_ms, known_offset_ms; /* wall minus clock; as the last look found it */
+    int64_t wall_offset_ms, known_offset_ms; /* wall minus clock; as the last sweep found it */
     struct sim_task tasks[SIM_TASKS + 1];    /* by id */
     lw_id last_id;
     uint64_t last_token;

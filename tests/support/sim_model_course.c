@@ -47,6 +47,8 @@ static void retry(struct sim_model *m, struct sim_task *t, const struct sim_word
     unsigned crashes = t->crashes;
     bool is_crash = fault != LW_FAULT_ERROR;
     t->errors++;
+    t->erred = m->now;
+    t->offsets_ms.erred = m->wall_offset_ms;
     if (is_crash) {
         crashes++;
         t->crashes++;
@@ -209,7 +211,7 @@ static int revive(struct sim_model *m, struct sim_task *t) {
     t->due = t->retried = m->now;
     sim__enqueue(m, t);
     t->is_kept_enqueued = true;
-    t->offsets_ms.due = t->offsets_ms.retried = m->known_offset_ms;
+    t->offsets_ms.due = t->offsets_ms.retried = m->wall_offset_ms;
     return LW_OK;
 }
 
@@ -375,12 +377,32 @@ static void reopen_time(const struct sim_model *m, uint64_t *at, int64_t *offset
     *at = then;
 }
 
+/* The last that is known to have happened to it. */
+static uint64_t last_told(const struct sim_model *m, const struct sim_task *t) {
+    uint64_t last = told_by_wall(m, t->created, t->offsets_ms.created);
+    uint64_t started = told_by_wall(m, t->started, t->offsets_ms.started);
+    uint64_t erred = told_by_wall(m, t->erred, t->offsets_ms.erred);
+    last = started > last ? started : last;
+    return erred > last ? erred : last;
+}
+
+/* What is to come is no further off than it was, if it was not a wall time that was asked for. */
+static void reopen_due(const struct sim_model *m, struct sim_task *t) {
+    uint64_t since = last_told(m, t);
+    reopen_time(m, &t->due, &t->offsets_ms.due, t->is_kept_enqueued);
+    bool is_wall = t->token == 0 && t->spec.run_at_ms > 0;
+    uint64_t left = t->due > since ? t->due - since : 0;
+    if (!t->is_kept_enqueued && !is_wall && t->due > m->now && left < t->due - m->now)
+        sim__shift(t, m->now + left);
+}
+
 static void reopen_times(struct sim_model *m, struct sim_task *t) {
     struct sim_offsets *offsets = &t->offsets_ms;
+    reopen_due(m, t);
     reopen_time(m, &t->created, &offsets->created, true);
     reopen_time(m, &t->retried, &offsets->retried, true);
     reopen_time(m, &t->key_until, &offsets->key_until, false);
-    reopen_time(m, &t->due, &offsets->due, t->is_kept_enqueued);
+    reopen_time(m, &t->erred, &offsets->erred, false);
     reopen_time(m, &t->start_by, &offsets->start_by, false);
     reopen_time(m, &t->finish_by, &offsets->finish_by, false);
     reopen_time(m, &t->started, &offsets->started, true);
