@@ -67,7 +67,9 @@ typedef struct lw_retry_policy {
                            any, LW_ZERO: none. Default: 3 */
 } lw_retry_policy;
 
-/* How long terminal tasks stay, to be looked at. -1: for ever; LW_ZERO: not at all. */
+/* How long terminal tasks stay, to be looked at. -1: for ever; LW_ZERO: not at all. A store on disk
+ * keeps what a kind was last registered with: it holds for owners that do not register it, too. One
+ * that does says it anew, with the defaults for what it leaves out. */
 typedef struct lw_retention {
     int64_t finished_ms;  /* Default: 900,000: 15 minutes */
     int64_t finished_max; /* per kind; the oldest leave earlier. Default: 100,000 */
@@ -329,8 +331,9 @@ LW_API int lw_retry_many(lw_engine *engine, const lw_id *ids, size_t count, size
 LW_API int lw_forget(lw_engine *engine, lw_id id);
 
 /* A paused queue accepts tasks and starts none: once lw_pause has returned no attempt of it begins,
- * but of a submit that runs it in its own thread (LW_CALLER_RUNS) at that moment.
- * Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED. Since: 0.2 */
+ * but of a submit that runs it in its own thread (LW_CALLER_RUNS) at that moment. A pause ends with
+ * the process, whatever the store: one that is to last is paused after each lw_open, before
+ * lw_start. Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED. Since: 0.2 */
 LW_API int lw_pause(lw_engine *engine, const char *queue);
 LW_API int lw_resume(lw_engine *engine, const char *queue);
 

@@ -227,6 +227,17 @@ int lw__index_kind(struct lw__store *store, const char *name, uint16_t *number) 
     return rc;
 }
 
+static bool has_other_retention(const struct lw__kind *kind,
+                                const struct lw__kind_options *options) {
+    bool is_other = false;
+    for (int i = 0; i < 3; i++) {
+        const struct lw__retention_settings *old = &kind->retained[i].settings;
+        const struct lw__retention_settings *new = &options->retention[i];
+        is_other |= old->ttl_ns != new->ttl_ns || old->max != new->max;
+    }
+    return is_other;
+}
+
 void lw__index_set_kind(struct lw__store *store, uint16_t number,
                         const struct lw__kind_options *options) {
     struct lw__index *index = store->index;
@@ -240,6 +251,8 @@ void lw__index_set_kind(struct lw__store *store, uint16_t number,
     kind->user = options->user;
     kind->key_scope = options->key_scope;
     kind->key_window_ns = options->key_window_ns;
+    if (index->journal && has_other_retention(kind, options))
+        lw__journal_note_kind(index->journal, number);
     for (int i = 0; i < 3; i++) {
         kind->retained[i].settings = options->retention[i];
         lw__retained_review_locked(index, &kind->retained[i], lw__now(index->options.clock));

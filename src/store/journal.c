@@ -124,6 +124,11 @@ void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id) {
         add(journal, (struct lw__journal_entry){.op = LW__JOURNAL_SCOPE_LEAVE, .id = id});
 }
 
+void lw__journal_note_kind(struct lw__journal *journal, uint16_t number) {
+    if (lw__journal_reserve(journal, 1))
+        add(journal, (struct lw__journal_entry){.op = LW__JOURNAL_KIND, .id = number});
+}
+
 void lw__journal_undo(struct lw__journal *journal, size_t count) {
     journal->pending -= journal->batch.count - count;
     journal->batch.count = count;

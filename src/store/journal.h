@@ -13,13 +13,14 @@
  *     revive   retried by hand: from the history to the tasks
  *     leave    a terminal task leaves the history
  *     scope    a scope as it was when it was changed; scope_leave: it is gone
+ *     kind     its retention is another one than it was, or than the default
  *
  * All that was noted under one hold of the mutex is written in one transaction: an end and its
  * successors, a batch of puts, a scope and what was put with its change.
  *
  * What cannot be written is refused (puts) or stays first in line (all else). What there is no
  * memory to note is marked at its task or scope, and looked for before the next turn; only the
- * leave of a task is forgotten then, and made up for when the store is opened again.
+ * leave of a task and a kind are forgotten then, and made up for when the store is opened again.
  *
  * Threads: under the index's mutex.
  */
@@ -45,7 +46,8 @@ enum lw__journal_op {
     LW__JOURNAL_UNLEASE, /* with what ended the lease */
     LW__JOURNAL_VOID,    /* a put that was refused, although it may have been written */
     LW__JOURNAL_SCOPE,
-    LW__JOURNAL_SCOPE_LEAVE
+    LW__JOURNAL_SCOPE_LEAVE,
+    LW__JOURNAL_KIND
 };
 
 /* A scope at one moment. */
@@ -61,7 +63,7 @@ struct lw__journal_entry {
     enum lw__journal_op op;
     bool is_held;    /* a put: others hold it as well */
     bool is_unclean; /* a put into a scope: a generation before it has lost an attempt */
-    uint64_t id;
+    uint64_t id;     /* or the number of a kind */
     union {
         struct lw__task *task;         /* NULL for a leave and a void: it is gone */
         struct lw__scope_image *image; /* of a scope; the entry's own */
@@ -129,6 +131,7 @@ void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struc
 void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image *image);
 void lw__journal_cancel_scope(struct lw__journal *journal, const struct lw__scope_image *image);
 void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id);
+void lw__journal_note_kind(struct lw__journal *journal, uint16_t number);
 
 /* Takes back what was noted since the batch had `count` entries: puts of tasks that were withdrawn,
  * under the same hold of the mutex. */

@@ -526,6 +526,8 @@ int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__index *index = sqlite->index;
     int rc = apply_outbox(sqlite, err);
     if (rc == LW_OK)
+        rc = lw__sqlite_load_retention(sqlite, err);
+    if (rc == LW_OK)
         rc = load_scopes(sqlite, err);
     if (rc == LW_OK)
         rc = load_rows(sqlite, LW__SQL_HISTORY_SCAN, &history_columns, err);

@@ -11,6 +11,8 @@
     X(DATA_VERSION, data_version)           \
     X(META_GET, meta_get)                   \
     X(META_PUT, meta_put)                   \
+    X(RETENTION_PUT, retention_put)         \
+    X(RETENTION_SCAN, retention_scan)       \
     X(TASK_PUT, task_put)                   \
     X(TASK_PUT_PLAIN, task_put_plain)       \
     X(TASK_PUT_MANY, task_put_many)         \

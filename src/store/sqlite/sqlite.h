@@ -7,7 +7,7 @@
  *     outbox_row.c   one row of it
  *     recall.c   payloads, back into memory      reader.h a connection that only reads
  *     remove.c   rows that leave                 running.h who runs what
- *     recover.c  after a write that failed
+ *     recover.c  after a write that failed       retention.c how long what has ended stays
  *     plain.c    plain rows, many at a time      write.h  what it shares with write.c
  *     client.c   the port, where another process is the owner; client_scope.c: its scopes
  */
@@ -144,6 +144,14 @@ lw_state lw__sqlite_state_named(const char *name);
 
 /* From wall time in ms, as the file has it, to the clock's ns. */
 uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms);
+
+/* ---- retention.c -------------------------------------------------------------------------- */
+
+/* In the present transaction, of the kind with this number. */
+int lw__sqlite_write_retention(struct lw__sqlite *sqlite, uint64_t number, lw_error *err);
+
+/* Before any task is: what kinds were registered with the last time. Returns as a load. */
+int lw__sqlite_load_retention(struct lw__sqlite *sqlite, lw_error *err);
 
 /* ---- remove.c ----------------------------------------------------------------------------- */
 
