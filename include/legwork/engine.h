@@ -113,8 +113,9 @@ typedef struct lw_engine_options {
     /* Unfinished tasks, over all queues, waiting ones included, and bytes of their payloads. */
     int64_t task_limit;        /* at most LW_TASKS_MAX. Default: 1,000,000 */
     int64_t byte_limit;        /* -1: no limit. Default: 1 GiB */
-    int64_t reserve;           /* tasks that tasks may submit beyond a full queue. LW_ZERO: none.
-                                  Default: 1,000 */
+    int64_t reserve;           /* tasks that tasks may submit beyond a full queue; their payloads have
+                                  byte_limit bytes of their own, too. LW_ZERO: none. Default:
+                                  1,000 */
     lw_overflow overflow;      /* what a submit does when it is full, unless the queue says
                                   otherwise. Default: LW_BLOCK */
     int64_t submit_timeout_ms; /* how long LW_BLOCK waits; LW_ZERO: not at all. Default: as long as

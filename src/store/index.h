@@ -118,7 +118,8 @@ struct lw__index {
     /* guarded by mu */
     uint64_t last_id, last_token;
     uint64_t outside_from; /* ids from outside: those below this are here, or have been */
-    uint64_t unfinished, bytes, reserve_used;
+    uint64_t unfinished, bytes;
+    uint64_t reserve_used, reserve_bytes; /* of these: tasks of the reserve, and their bytes */
     uint64_t resident; /* bytes of specs that a file has, too */
     uint64_t claimed;  /* by workers of this process; leases are counted apart */
     uint64_t last_due; /* of what was enqueued at its submit: such due times never go back */

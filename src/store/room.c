@@ -19,8 +19,10 @@ static bool is_free(const struct lw__index *index, const struct lw__queue *queue
 }
 
 bool lw__room_is_there_locked(const struct lw__index *index, const struct lw__put *put) {
-    return is_free(index, queue_of(index, put), put_bytes(put))
-           || (put->is_inside && index->reserve_used < index->options.reserve);
+    uint64_t bytes = put_bytes(put);
+    return is_free(index, queue_of(index, put), bytes)
+           || (put->is_inside && index->reserve_used < index->options.reserve
+               && index->reserve_bytes + bytes <= index->options.byte_limit);
 }
 
 static void count(struct lw__index *index, struct lw__kind *kind, struct lw__queue *queue,
@@ -28,6 +30,7 @@ static void count(struct lw__index *index, struct lw__kind *kind, struct lw__que
     uint64_t one = sign > 0 ? 1 : UINT64_MAX;
     bytes = sign > 0 ? bytes : -bytes;
     index->reserve_used += is_reserved ? one : 0;
+    index->reserve_bytes += is_reserved ? bytes : 0;
     index->unfinished += one;
     index->bytes += bytes;
     if (queue)

@@ -337,6 +337,22 @@ STORE_TEST_WITH(one_that_is_taken_needs_no_room_and_is_claimed, .task_limit = 1)
     assert_state(one.task, LW_FINISHED);
 }
 
+STORE_TEST_WITH(the_reserve_has_a_limit_of_bytes_too, .byte_limit = 100, .reserve = 10) {
+    PUT(rig, .payload_size = 100);
+    PUT(rig, .payload_size = 60, .is_inside = true);
+    assert_status(TRY_PUT(rig, .payload_size = 41, .is_inside = true), LW_EFULL);
+    PUT(rig, .payload_size = 40, .is_inside = true);
+    assert_status(TRY_PUT(rig, .payload_size = 1, .is_inside = true), LW_EFULL);
+    assert_int_equal(rig->store->index->reserve_used, 2);
+    if (is_durable(rig))
+        reopen_rig(rig);
+    assert_status(TRY_PUT(rig, .payload_size = 1, .is_inside = true), LW_EFULL);
+    while (run_next(rig)) {
+    }
+    assert_int_equal(rig->store->index->reserve_bytes, 0);
+    assert_empty(rig);
+}
+
 /* ---- dependencies ------------------------------------------------------------------------- */
 
 STORE_TEST(one_after_others_is_created_until_all_have_finished) {

@@ -38,6 +38,7 @@ struct sim_room sim_room(const struct sim_model *m, int queue) {
         room.tasks++;
         room.bytes += t->spec.bytes;
         room.reserved += t->is_reserved;
+        room.reserved_bytes += t->is_reserved ? t->spec.bytes : 0;
     }
     return room;
 }
@@ -239,7 +240,9 @@ bool sim__has_room(const struct sim_model *m, const struct sim_spec *s, bool is_
                    && all.bytes + s->bytes <= m->byte_limit
                    && queue.bytes + s->bytes <= q->byte_limit;
     *is_reserved = !is_free && is_inside;
-    return is_free || (is_inside && all.reserved < m->reserve);
+    return is_free
+           || (is_inside && all.reserved < m->reserve
+               && all.reserved_bytes + s->bytes <= m->byte_limit);
 }
 
 static bool can_start(const struct sim_model *m, const struct sim_spec *s) {

@@ -115,7 +115,7 @@ lw_id sim_key_holder(struct sim_model *m, int kind, int key);
 
 /* Sums over all tasks. queue -1: all of them. */
 struct sim_room {
-    uint64_t tasks, bytes, reserved;
+    uint64_t tasks, bytes, reserved, reserved_bytes;
 };
 struct sim_room sim_room(const struct sim_model *m, int queue);
 uint64_t sim_count(const struct sim_model *m, int kind, lw_state state);
