@@ -77,6 +77,10 @@ typedef struct lw_retention {
     int64_t failed_max;   /* Default: 100,000 */
     int64_t aborted_ms;   /* Default: as finished_ms */
     int64_t aborted_max;  /* Default: as finished_max */
+    int64_t byte_max;     /* per kind and for each of the three: bytes of memory that their
+                             payloads, results and errors take; the oldest leave earlier, one
+                             that is larger at once. (On disk: what of these is in memory as
+                             well, such as results.) Default: 268,435,456: 256 MiB */
 } lw_retention;
 
 /* ---- open --------------------------------------------------------------------------------- */
@@ -111,12 +115,12 @@ typedef struct lw_engine_options {
     int stuck_max;    /* threads that may replace stuck ones. LW_ZERO: none. Default: 16 */
 
     /* Unfinished tasks, over all queues, waiting ones included, and bytes of their payloads. */
-    int64_t task_limit;        /* at most LW_TASKS_MAX. Default: 1,000,000 */
-    int64_t byte_limit;        /* -1: no limit. Default: 1 GiB */
-    int64_t reserve;           /* tasks that tasks may submit beyond a full queue; their payloads have
+    int64_t task_limit;   /* at most LW_TASKS_MAX. Default: 1,000,000 */
+    int64_t byte_limit;   /* -1: no limit. Default: 1 GiB */
+    int64_t reserve;      /* tasks that tasks may submit beyond a full queue; their payloads have
                                   byte_limit bytes of their own, too. LW_ZERO: none. Default:
                                   1,000 */
-    lw_overflow overflow;      /* what a submit does when it is full, unless the queue says
+    lw_overflow overflow; /* what a submit does when it is full, unless the queue says
                                   otherwise. Default: LW_BLOCK */
     int64_t submit_timeout_ms; /* how long LW_BLOCK waits; LW_ZERO: not at all. Default: as long as
                                   it takes */

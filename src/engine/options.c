@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "engine/range.h"
+#include "store/store.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -18,6 +19,7 @@
 #define DEFAULT_FINISHED_MS 900000
 #define DEFAULT_FAILED_MS 86400000
 #define DEFAULT_KEEP_MAX 100000
+#define DEFAULT_KEEP_BYTES ((int64_t)LW__RETAINED_BYTES)
 #define WEIGHT_MAX 1000
 
 #define CHECK_RANGES(ranges, err) lw__ranges_check(ranges, sizeof ranges / sizeof *ranges, err)
@@ -139,6 +141,7 @@ static int validate_retention(const lw_retention *r, lw_error *err) {
         {"retention.failed_max", r->failed_max, 1, LW_TASKS_MAX, true, true},
         {"retention.aborted_ms", r->aborted_ms, 1, LW_TIMEOUT_MS_MAX, true, true},
         {"retention.aborted_max", r->aborted_max, 1, LW_TASKS_MAX, true, true},
+        {"retention.byte_max", r->byte_max, 1, INT64_MAX, true, true},
     };
     return CHECK_RANGES(ranges, err);
 }
@@ -170,10 +173,11 @@ static int validate_kind(const lw_handler_options *o, lw_error *err) {
     return validate_kind_keys(o, err);
 }
 
-static struct lw__keep choose_keep(int64_t ms, int64_t max, int64_t default_ms,
-                                   int64_t default_max) {
+static struct lw__keep choose_keep(int64_t ms, int64_t max, int64_t default_ms, int64_t default_max,
+                                   int64_t byte_max) {
     return (struct lw__keep){.ns = lw__choose_ns(ms, default_ms),
-                             .max = lw__choose_count(max, default_max)};
+                             .max = lw__choose_count(max, default_max),
+                             .byte_max = lw__choose_count(byte_max, DEFAULT_KEEP_BYTES)};
 }
 
 int lw__kind_settle_options(struct lw__kind_settings *set, const lw_handler_options *options,
@@ -191,16 +195,17 @@ int lw__kind_settle_options(struct lw__kind_settings *set, const lw_handler_opti
         .timeout_ns = lw__choose_ns(o->timeout_ms, -1),
         .stuck_ns = lw__choose_ns(o->stuck_ms, DEFAULT_STUCK_MS),
         .retry = retry,
-        .finished =
-            choose_keep(r->finished_ms, r->finished_max, DEFAULT_FINISHED_MS, DEFAULT_KEEP_MAX),
-        .failed = choose_keep(r->failed_ms, r->failed_max, DEFAULT_FAILED_MS, DEFAULT_KEEP_MAX),
+        .finished = choose_keep(r->finished_ms, r->finished_max, DEFAULT_FINISHED_MS,
+                                DEFAULT_KEEP_MAX, r->byte_max),
+        .failed = choose_keep(r->failed_ms, r->failed_max, DEFAULT_FAILED_MS, DEFAULT_KEEP_MAX,
+                              r->byte_max),
         .key_scope = o->key_scope == LW_KEY_DEFAULT ? LW_KEY_UNFINISHED : o->key_scope,
         .key_window_ns = lw__choose_ns(o->key_window_ms, 0),
         .user = o->user,
     };
     set->aborted = choose_keep(r->aborted_ms, r->aborted_max,
                                lw__choose(r->finished_ms, DEFAULT_FINISHED_MS, -1),
-                               lw__choose(r->finished_max, DEFAULT_KEEP_MAX, -1));
+                               lw__choose(r->finished_max, DEFAULT_KEEP_MAX, -1), r->byte_max);
     return LW_OK;
 }
 

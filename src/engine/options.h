@@ -42,6 +42,7 @@ int lw__engine_settle_options(struct lw__engine_settings *set, const lw_engine_o
 struct lw__keep {
     uint64_t ns; /* 0: not at all */
     uint64_t max;
+    uint64_t byte_max;
 };
 
 struct lw__kind_settings {

@@ -60,6 +60,7 @@ static void tell_store(lw_engine *engine, const struct lw__kind_info *info, bool
     for (int i = 0; i < 3; i++) {
         options.retention[i].ttl_ns = keeps[i]->ns;
         options.retention[i].max = keeps[i]->max;
+        options.retention[i].byte_max = keeps[i]->byte_max;
     }
     engine->store->ops->set_kind(engine->store, info->number, &options);
 }

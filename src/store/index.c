@@ -194,6 +194,7 @@ static void init_kind(struct lw__kind *kind, const char *name, uint16_t number) 
         retained->kind = kind;
         retained->settings.ttl_ns = (i == LW__RETAINED_FAILED ? 86400 : 900) * LW__NS_PER_S;
         retained->settings.max = 100000;
+        retained->settings.byte_max = LW__RETAINED_BYTES;
         lw__ring_init_links(&retained->ring);
     }
 }

@@ -45,7 +45,7 @@ struct lw__retained {
     struct lw__kind *kind;
     struct lw__retention_settings settings;
     struct lw__task_link ring; /* oldest first */
-    uint64_t count;
+    uint64_t count, bytes;
 };
 
 /* Reasons why a lane is shut. */
@@ -120,8 +120,8 @@ struct lw__index {
     uint64_t outside_from; /* ids from outside: those below this are here, or have been */
     uint64_t unfinished, bytes;
     uint64_t reserve_used, reserve_bytes; /* of these: tasks of the reserve, and their bytes */
-    uint64_t resident; /* bytes of specs that a file has, too */
-    uint64_t claimed;  /* by workers of this process; leases are counted apart */
+    uint64_t resident;                    /* bytes of specs that a file has, too */
+    uint64_t claimed;                     /* by workers of this process; leases are counted apart */
     uint64_t last_due; /* of what was enqueued at its submit: such due times never go back */
     struct lw__slab tasks;
     struct lw__magazine spares; /* tasks that have left, to be used again first */

@@ -49,10 +49,34 @@ static bool must_stay(const struct lw__task *task, uint64_t now) {
     return spec->key_scope == LW_KEY_WINDOW && spec->key_until > now;
 }
 
-static void let_go(struct lw__index *index, struct lw__retained *retained, struct lw__task *task,
-                   uint64_t now) {
+/* What it has beside its record; none of it changes while it is retained. */
+static uint64_t bytes_of(const struct lw__task *task) {
+    const struct lw__spec *spec = lw__task_spec(task);
+    const struct lw__errors *errors = lw__see(&task->errors);
+    const struct lw__output *output = lw__see(&task->output);
+    return (spec ? spec->size : 0) + (errors ? errors->size : 0) + (output ? output->size : 0);
+}
+
+static void add(struct lw__retained *retained, struct lw__task *task) {
+    lw__link_append(&retained->ring, task);
+    retained->count++;
+    retained->bytes += bytes_of(task);
+}
+
+static void take_out(struct lw__retained *retained, struct lw__task *task) {
     lw__link_remove(task);
     retained->count--;
+    retained->bytes -= bytes_of(task);
+}
+
+static bool is_too_much(const struct lw__retained *retained) {
+    return retained->count > retained->settings.max
+           || retained->bytes > retained->settings.byte_max;
+}
+
+static void let_go(struct lw__index *index, struct lw__retained *retained, struct lw__task *task,
+                   uint64_t now) {
+    take_out(retained, task);
     if (must_stay(task, now)) {
         lw__task_lock(task);
         lw__task_flag(task, LW__TASK_LINGERS, 0);
@@ -88,8 +112,7 @@ void lw__retained_trim_locked(struct lw__index *index, struct lw__retained *reta
                               uint64_t now) {
     for (int i = 0; i < TRIM_MAX; i++) {
         struct lw__task *oldest = lw__link_first(&retained->ring);
-        if (!oldest
-            || (retained->count <= retained->settings.max && expiry(retained, oldest) > now))
+        if (!oldest || (!is_too_much(retained) && expiry(retained, oldest) > now))
             break;
         fetch_ahead(oldest);
         let_go(index, retained, oldest, now);
@@ -109,9 +132,8 @@ void lw__retained_review_locked(struct lw__index *index, struct lw__retained *re
 
 void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
     struct lw__retained *retained = retained_of(index, task);
-    lw__link_append(&retained->ring, task);
-    retained->count++;
-    if (retained->count > retained->settings.max || retained->settings.ttl_ns == 0)
+    add(retained, task);
+    if (is_too_much(retained) || retained->settings.ttl_ns == 0)
         lw__retained_trim_locked(index, retained, now);
     else
         set_alarm(index, retained);
@@ -120,9 +142,7 @@ void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t 
 /* ---- back from a file --------------------------------------------------------------------- */
 
 void lw__retain_again_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__retained *retained = retained_of(index, task);
-    lw__link_append(&retained->ring, task);
-    retained->count++;
+    add(retained_of(index, task), task);
 }
 
 static bool has_ended_before(struct lw__task_link *a, struct lw__task_link *b) {
@@ -193,6 +213,5 @@ void lw__unretain_locked(struct lw__index *index, struct lw__task *task) {
         lw__task_unlock(task);
         return;
     }
-    lw__link_remove(task);
-    retained_of(index, task)->count--;
+    take_out(retained_of(index, task), task);
 }

@@ -76,9 +76,12 @@ struct lw__store_options {
 };
 
 struct lw__retention_settings {
-    uint64_t ttl_ns; /* UINT64_MAX: for ever */
-    uint64_t max;    /* UINT64_MAX: any number */
+    uint64_t ttl_ns;   /* UINT64_MAX: for ever */
+    uint64_t max;      /* UINT64_MAX: any number */
+    uint64_t byte_max; /* of their blocks in memory: payloads, errors, outputs; likewise */
 };
+
+#define LW__RETAINED_BYTES (UINT64_C(256) << 20) /* byte_max by default */
 
 struct lw__kind_options {
     bool has_handler;

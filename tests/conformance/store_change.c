@@ -2,6 +2,7 @@
  * retention, and a wall clock that is set. */
 #include "stores.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- cancel ------------------------------------------------------------------------------- */
@@ -258,4 +259,58 @@ STORE_TEST(a_wall_time_is_looked_at_again_when_the_clock_is_set) {
     sweep_after(rig, 1);
     sweep_after(rig, 20000);
     assert_state(back, LW_SCHEDULED);
+}
+
+/* ---- bytes of what has ended -------------------------------------------------------------- */
+
+static struct lw__retained *retained_of(struct rig *rig, enum lw__retained_list list) {
+    return &rig->store->index->kinds[rig->kind]->retained[list];
+}
+
+static void bound_bytes(struct rig *rig, uint64_t byte_max) {
+    struct lw__kind_options o = {.has_handler = true, .concurrency = UINT32_MAX};
+    for (int i = 0; i < 3; i++)
+        o.retention[i] = (struct lw__retention_settings){UINT64_MAX, UINT64_MAX, byte_max};
+    rig->ops->set_kind(rig->store, rig->kind, &o);
+}
+
+/* With a key, so that a file does not take the payload out of memory. */
+static uint64_t fail_one(struct rig *rig, int number) {
+    char key[16];
+    snprintf(key, sizeof key, "k%d", number);
+    struct attempt attempt = start_this(rig, PUT(rig, .key = key, .payload_size = 1000));
+    uint64_t id = attempt.task->id;
+    assert_status(SETTLE(rig, attempt, .verdict = LW__VERDICT_FAIL, .text = "no"), LW_OK);
+    return id;
+}
+
+STORE_TEST(the_oldest_leave_when_their_bytes_are_too_many) {
+    struct lw__retained *failed = retained_of(rig, LW__RETAINED_FAILED);
+    uint64_t ids[20];
+    bound_bytes(rig, 10000);
+    for (int i = 0; i < 20; i++)
+        ids[i] = fail_one(rig, i);
+    CHECK(failed->bytes <= 10000 && failed->count >= 5 && failed->count < 10);
+    assert_null(find(rig, ids[0]));
+    CHECK(find(rig, ids[19]));
+    bound_bytes(rig, 3000);
+    CHECK(failed->bytes <= 3000 && failed->count > 0);
+    bound_bytes(rig, 999); /* one that is too large leaves at once */
+    assert_int_equal(failed->count, 0);
+    assert_null(find(rig, fail_one(rig, 20)));
+}
+
+STORE_TEST(bytes_that_are_retained_are_counted_to_the_last) {
+    uint64_t id = fail_one(rig, 1), other = fail_one(rig, 2), third = fail_one(rig, 3);
+    CHECK(retained_of(rig, LW__RETAINED_FAILED)->bytes > 3000);
+    assert_status(change(rig, id, LW__CHANGE_RETRY), LW_OK);
+    assert_int_equal(run_next(rig), id);
+    assert_status(change(rig, other, LW__CHANGE_FORGET), LW_OK);
+    if (is_durable(rig))
+        reopen_rig(rig);
+    CHECK(retained_of(rig, LW__RETAINED_FINISHED)->bytes > 1000);
+    assert_status(change(rig, id, LW__CHANGE_FORGET), LW_OK);
+    assert_status(change(rig, third, LW__CHANGE_FORGET), LW_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(retained_of(rig, (enum lw__retained_list)i)->bytes, 0);
 }

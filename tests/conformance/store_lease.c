@@ -14,7 +14,7 @@ static uint16_t add_remote(struct rig *rig, const char *name, uint32_t concurren
     struct lw__kind_options o = {
         .concurrency = concurrency, .crashes = crashes, .max_age_ns = UINT64_MAX};
     for (int i = 0; i < 3; i++)
-        o.retention[i] = (struct lw__retention_settings){UINT64_MAX, UINT64_MAX};
+        o.retention[i] = (struct lw__retention_settings){UINT64_MAX, UINT64_MAX, UINT64_MAX};
     assert_status(rig->ops->kind(rig->store, name, &kind), LW_OK);
     rig->ops->set_kind(rig->store, kind, &o);
     return kind;
@@ -200,7 +200,7 @@ STORE_TEST(a_task_that_is_too_old_has_failed_when_its_lease_runs_out) {
     struct lw__kind_options o = {
         .concurrency = UINT32_MAX, .crashes = 9, .max_age_ns = 3 * LEASE / 2 * (uint64_t)MS};
     for (int i = 0; i < 3; i++)
-        o.retention[i] = (struct lw__retention_settings){UINT64_MAX, UINT64_MAX};
+        o.retention[i] = (struct lw__retention_settings){UINT64_MAX, UINT64_MAX, UINT64_MAX};
     rig->ops->set_kind(rig->store, kind, &o);
     struct lw__task *task = PUT(rig, .kind = kind);
     for (int i = 0; i < 2; i++) {

@@ -281,8 +281,8 @@ static bool see(void *user, const lw_snapshot *task) {
 
 static void open_and_list(struct world *w) {
     static const lw_retry_policy retry = {.min_ms = 1, .max_ms = 20, .crashes = -1};
-    static const lw_retention stay = {-1, -1, -1, -1, -1, -1};
-    static const lw_retention go = {LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO};
+    static const lw_retention stay = {-1, -1, -1, -1, -1, -1, -1};
+    static const lw_retention go = {LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO};
     lw_error err;
     int rc = lw_open(&w->engine, "sqlite:tasks.db",
                      LW_ENGINE_OPTIONS(.workers = WORKERS, .task_limit = ROOM), &err);

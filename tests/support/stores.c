@@ -197,7 +197,7 @@ void each_store(void (*body)(struct rig *rig), const struct rig_options *options
 static struct lw__kind_options kind_options(uint32_t concurrency, uint64_t ttl_ns, uint64_t max) {
     struct lw__kind_options o = {.has_handler = true, .concurrency = concurrency};
     for (int i = 0; i < 3; i++)
-        o.retention[i] = (struct lw__retention_settings){ttl_ns, max};
+        o.retention[i] = (struct lw__retention_settings){ttl_ns, max, UINT64_MAX};
     return o;
 }
 

@@ -157,6 +157,32 @@ static uint64_t bytes_now(void) {
     return bytes;
 }
 
+static lw_outcome do_echo(lw_ctx *ctx, const lw_task *task) {
+    return lw_done_with(ctx, task->payload);
+}
+
+/* 1 MiB in and 1 MiB out, fifty times. */
+TEST(when_their_bytes_are_too_many_the_oldest_leave) {
+    enum { SIZE = 1 << 20, MAX = 5 << 20 };
+    static const char payload[SIZE];
+    clock_of_test = open_clock();
+    memory = open_memory();
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .clock = clock_of_test,
+                                    .allocator = lw_test_memory_allocator(memory));
+    handle(engine, "echo", do_echo, LW_HANDLER_OPTIONS(.retention = {.byte_max = MAX}));
+    start(engine);
+    uint64_t before = bytes_now();
+    lw_id last = 0;
+    for (int i = 0; i < 50; i++) {
+        last = SUBMIT(engine, .kind = "echo", .payload = {payload, SIZE});
+        assert_int_equal(lw_test_run(engine), 1);
+    }
+    assert_in_range(bytes_now() - before, 0, MAX + SIZE);
+    assert_int_equal(figures(engine).finished, 2);
+    assert_int_equal(state_of(engine, last), LW_FINISHED);
+    close_kept(engine);
+}
+
 TEST(memory_is_flat_over_many_generations) {
     clock_of_test = open_clock();
     memory = open_memory();

@@ -263,6 +263,12 @@ static void assert_keep(const struct lw__keep *keep, uint64_t ns, uint64_t max) 
     assert_true(keep->max == max);
 }
 
+static void assert_bytes(const struct lw__kind_settings *set, uint64_t byte_max) {
+    assert_true(set->finished.byte_max == byte_max);
+    assert_true(set->failed.byte_max == byte_max);
+    assert_true(set->aborted.byte_max == byte_max);
+}
+
 static void assert_default_kind(const struct lw__kind_settings *set) {
     assert_int_equal(set->concurrency, UINT32_MAX);
     assert_true(set->timeout_ns == LW__NEVER);
@@ -273,6 +279,7 @@ static void assert_default_kind(const struct lw__kind_settings *set) {
     assert_keep(&set->finished, NS(900000), 100000);
     assert_keep(&set->failed, NS(86400000), 100000);
     assert_keep(&set->aborted, NS(900000), 100000);
+    assert_bytes(set, 256 << 20);
     assert_int_equal(set->key_scope, LW_KEY_UNFINISHED);
     assert_int_equal(set->key_window_ns, 0);
     assert_null(set->user);
@@ -295,7 +302,8 @@ TEST(a_kind_keeps_what_it_is_given) {
                            .failed_ms = 9,
                            .failed_max = 10,
                            .aborted_ms = 11,
-                           .aborted_max = 12},
+                           .aborted_max = 12,
+                           .byte_max = 14},
              .key_scope = LW_KEY_WINDOW, .key_window_ms = 13, .user = &user);
     assert_int_equal(set.concurrency, 2);
     assert_int_equal(set.timeout_ns, NS(3));
@@ -305,6 +313,7 @@ TEST(a_kind_keeps_what_it_is_given) {
     assert_keep(&set.finished, NS(7), 8);
     assert_keep(&set.failed, NS(9), 10);
     assert_keep(&set.aborted, NS(11), 12);
+    assert_bytes(&set, 14);
     assert_int_equal(set.key_scope, LW_KEY_WINDOW);
     assert_int_equal(set.key_window_ns, NS(13));
     assert_ptr_equal(set.user, &user);
@@ -312,19 +321,21 @@ TEST(a_kind_keeps_what_it_is_given) {
 
 TEST(of_a_kind_minus_one_is_none_and_lw_zero_a_real_zero) {
     struct lw__kind_settings set = KIND(.concurrency = -1, .timeout_ms = -1, .stuck_ms = -1,
-                                        .retention = {-1, -1, -1, -1, -1, -1});
+                                        .retention = {-1, -1, -1, -1, -1, -1, -1});
     assert_int_equal(set.concurrency, UINT32_MAX);
     assert_true(set.timeout_ns == LW__NEVER);
     assert_true(set.stuck_ns == LW__NEVER);
     assert_keep(&set.finished, LW__NEVER, UINT64_MAX);
     assert_keep(&set.failed, LW__NEVER, UINT64_MAX);
     assert_keep(&set.aborted, LW__NEVER, UINT64_MAX);
+    assert_bytes(&set, UINT64_MAX);
     set = KIND(.stuck_ms = LW_ZERO,
-               .retention = {LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO});
+               .retention = {LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO, LW_ZERO});
     assert_int_equal(set.stuck_ns, 0);
     assert_keep(&set.finished, 0, 0);
     assert_keep(&set.failed, 0, 0);
     assert_keep(&set.aborted, 0, 0);
+    assert_bytes(&set, 0);
 }
 
 TEST(aborted_tasks_stay_as_finished_ones_do_unless_told_otherwise) {
