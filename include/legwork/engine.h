@@ -25,7 +25,8 @@
  *
  * Threads: every call may be made from any thread, from handlers and callbacks too, except
  * lw_handle and lw_queue (before lw_start) and lw_close (nothing else beside it). Callbacks run on
- * a thread of the engine with no lock held; submits from them never wait for room.
+ * a thread of the engine with no lock held; submits from them never wait for room. A handler or
+ * callback may end its thread (pthread_exit): the engine replaces it, and the attempt has crashed.
  *
  * Fork: in a forked child every call on an inherited engine gives LW_EFORKED and does nothing. A
  * child that is forked inside a handler or callback must exec or _exit; if it returns from it,

@@ -27,7 +27,8 @@
  * Signals: workers block all signals but those that a fault of their own raises, so that the
  * handlers of the host run on the host's threads.
  *
- * Threads that end: a task may end its thread (pthread_exit, pthread_cancel); the pool replaces it.
+ * Threads that end: a task may end its thread (pthread_exit, pthread_cancel), and on_stuck the
+ * monitor's (pthread_exit); the pool replaces it.
  * A cancellation that a task has left pending ends the thread after it, or a later one of the short
  * tasks that were taken together with it.
  */

@@ -95,6 +95,7 @@ static void init(lw_engine *engine) {
     lw__mutex_init(&engine->registry_mu);
     lw__mutex_init(&engine->hands_mu);
     lw__mutex_init(&engine->alarms_mu);
+    lw__mutex_init(&engine->scheduler_mu);
     lw__mutex_init(&engine->events_mu);
     lw__mutex_init(&engine->scopes_mu);
     lw__mutex_init(&engine->watches_mu);
@@ -256,6 +257,7 @@ void lw__engine_free(lw_engine *engine) {
     lw__mutex_free(&engine->watches_mu);
     lw__mutex_free(&engine->scopes_mu);
     lw__mutex_free(&engine->events_mu);
+    lw__mutex_free(&engine->scheduler_mu);
     lw__mutex_free(&engine->alarms_mu);
     lw__mutex_free(&engine->hands_mu);
     lw__mutex_free(&engine->registry_mu);

@@ -28,8 +28,8 @@
  * stuck behind a slow one; then what was not begun goes back.
  *
  * Locks, in this order: a hand's mu; the store's mutex and a task's lock (store/index.h); hands_mu;
- * alarms_mu; events_mu; registry_mu; scopes_mu; watches_mu; the answers' mu, alone. No callback of
- * the program runs under any of them.
+ * alarms_mu; events_mu; registry_mu; scopes_mu; watches_mu; the answers' mu and scheduler_mu, each
+ * alone. No callback of the program runs under any of them.
  */
 #ifndef LW_ENGINE_ENGINE_INTERNAL_H
 #define LW_ENGINE_ENGINE_INTERNAL_H
@@ -250,7 +250,8 @@ struct lw_engine {
     uint64_t alarms_planned;       /* when the scheduler looks at them */
 
     /* the scheduler */
-    pthread_t scheduler;
+    struct lw__mutex scheduler_mu;
+    pthread_t scheduler; /* guarded by scheduler_mu */
     bool has_scheduler;
     _Atomic uint32_t must_end;
     _Atomic uint32_t call; /* what it sleeps on: changes when it has to look */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "pool/staff.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 /* ---- asking to give up -------------------------------------------------------------------- */
@@ -170,16 +171,22 @@ void lw__hand_relieve_all(lw_engine *engine, bool is_tick) {
 
 /* ---- stuck -------------------------------------------------------------------------------- */
 
+static void clear_snapshot(void *snapshot) {
+    lw_snapshot_clear(snapshot);
+}
+
+/* The callback may end its thread: see scheduler.c. */
 static void report(lw_engine *engine, uint64_t id) {
     lw_snapshot snapshot = LW_SNAPSHOT_INIT;
-    if (lw_get(engine, id, &snapshot) == LW_OK) {
-        lw__log(&engine->set.log, LW_LOG_WARN, "engine", "a task ignores its deadline and is stuck",
-                LW__FIELD_U64("id", snapshot.id), LW__FIELD_TEXT("kind", snapshot.kind),
-                LW__FIELD_U64("attempt", snapshot.attempts));
-        if (engine->set.on_stuck)
-            engine->set.on_stuck(engine->set.user, &snapshot);
-    }
-    lw_snapshot_clear(&snapshot);
+    if (lw_get(engine, id, &snapshot) < 0)
+        return;
+    lw__log(&engine->set.log, LW_LOG_WARN, "engine", "a task ignores its deadline and is stuck",
+            LW__FIELD_U64("id", snapshot.id), LW__FIELD_TEXT("kind", snapshot.kind),
+            LW__FIELD_U64("attempt", snapshot.attempts));
+    pthread_cleanup_push(clear_snapshot, &snapshot);
+    if (engine->set.on_stuck)
+        engine->set.on_stuck(engine->set.user, &snapshot);
+    pthread_cleanup_pop(1);
 }
 
 /* What has to be known to write a worker off, from one moment at which its hand was in the attempt:

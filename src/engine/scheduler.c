@@ -5,6 +5,7 @@
 #include "engine/engine_internal.h"
 
 #include "base/futex.h"
+#include "base/log.h"
 #include "pool/staff.h"
 
 #define LINGER_TICKS 8 /* looks in vain before it stops ticking: being called back costs a worker */
@@ -118,20 +119,45 @@ static uint64_t tick(lw_engine *engine, uint64_t now, uint32_t *idle_ticks) {
     return *idle_ticks <= LINGER_TICKS || is_call_due(engine) ? now + LW__HAND_TICK_NS : LW__NEVER;
 }
 
-static void *scheduler_main(void *arg) {
-    lw_engine *engine = arg;
-    /* Calls from on_stuck count as calls from inside: they never wait. */
-    struct lw__hand self = {0};
+static void *scheduler_main(void *engine);
+
+static bool start_thread_locked(lw_engine *engine) {
+    pthread_t thread;
+    bool is_started = lw__crew_start_thread(&thread, scheduler_main, engine, engine->set.name) == 0;
+    if (is_started)
+        engine->scheduler = thread;
+    return is_started;
+}
+
+/* on_stuck has ended the thread: another one goes on. */
+static void on_thread_ending(void *hand) {
+    lw_engine *engine = ((struct lw__hand *)hand)->engine;
+    if (lw__engine_is_forked(engine))
+        return;
+    lw__hand_leave(hand);
+    lw__hand_free(hand);
+    atomic_store(&engine->has_news, 1); /* there is a worker again, perhaps */
+    lw__mutex_lock(&engine->scheduler_mu);
+    bool is_replaced = !atomic_load(&engine->must_end) && start_thread_locked(engine);
+    bool is_lost = !is_replaced && !atomic_load(&engine->must_end);
+    lw__mutex_unlock(&engine->scheduler_mu);
+    if (is_replaced)
+        pthread_detach(pthread_self()); /* otherwise it is joined at the end */
+    if (is_lost)
+        lw__log(&engine->set.log, LW_LOG_ERROR, "engine",
+                "the scheduler, whose thread on_stuck has ended, was not replaced",
+                LW__FIELD_TEXT("engine", engine->set.name));
+}
+
+static void look_until_end(lw_engine *engine) {
     uint32_t idle_ticks = LINGER_TICKS;
-    lw__hand_init(&self, engine);
-    lw__hand_enter(&self);
     while (!atomic_load(&engine->must_end)) {
         uint32_t call = atomic_load(&engine->call);
         atomic_store(&engine->sleeps_until, LW__NEVER); /* whoever hastens from here on, calls */
         uint64_t now = lw__engine_now(engine);
         uint64_t due = lw__scheduler_look(engine, now);
         if (lw__engine_is_forked(engine))
-            return NULL;
+            return;
         due = earlier(due, tick(engine, now, &idle_ticks));
         LW__POINT("scheduler: looked, not said when");
         atomic_store(&engine->sleeps_until, due);
@@ -139,21 +165,38 @@ static void *scheduler_main(void *arg) {
         if (due > now && !atomic_load(&engine->must_end))
             engine->set.clock->wait(engine->set.clock, &engine->call, call, due);
     }
+}
+
+static void *scheduler_main(void *arg) {
+    lw_engine *engine = arg;
+    /* Calls from on_stuck count as calls from inside: they never wait. */
+    struct lw__hand self = {0};
+    lw__hand_init(&self, engine);
+    lw__hand_enter(&self);
+    pthread_cleanup_push(on_thread_ending, &self);
+    look_until_end(engine);
+    pthread_cleanup_pop(0);
+    if (lw__engine_is_forked(engine))
+        return NULL;
     lw__hand_leave(&self);
     lw__hand_free(&self);
     return NULL;
 }
 
 bool lw__scheduler_start(lw_engine *engine) {
-    engine->has_scheduler =
-        lw__crew_start_thread(&engine->scheduler, scheduler_main, engine, engine->set.name) == 0;
+    lw__mutex_lock(&engine->scheduler_mu);
+    engine->has_scheduler = start_thread_locked(engine);
+    lw__mutex_unlock(&engine->scheduler_mu);
     return engine->has_scheduler;
 }
 
 void lw__scheduler_stop(lw_engine *engine) {
     if (!engine->has_scheduler)
         return;
+    lw__mutex_lock(&engine->scheduler_mu);
     atomic_store(&engine->must_end, 1);
+    pthread_t thread = engine->scheduler;
+    lw__mutex_unlock(&engine->scheduler_mu);
     lw__scheduler_call(engine);
-    pthread_join(engine->scheduler, NULL);
+    pthread_join(thread, NULL);
 }

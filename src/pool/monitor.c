@@ -70,6 +70,8 @@ static void report_stuck(lw_pool *pool, const lw_pool_run_info *info) {
             LW__FIELD_I64("running_ms", info->running_ms));
     if (pool->set.on_stuck)
         pool->set.on_stuck(pool->set.user, info);
+    if (!lw__pool_is_alive(pool))
+        pthread_exit(NULL); /* a child that was forked inside it: the rest is the parent's */
 }
 
 /* ---- workers -----------------------------------------------------------------------------------
@@ -164,16 +166,15 @@ static bool must_end(lw_pool *pool) {
 }
 
 /* Sleeps without a time but a drain's, unless somebody has come to work since. */
-static void go_away(lw_pool *pool) {
-    struct lw__waiter me = {0};
+static void go_away(lw_pool *pool, struct lw__waiter *me) {
     bool is_anybody;
-    lw__lot_enter(&pool->monitor_lot, &me);
+    lw__lot_enter(&pool->monitor_lot, me);
     atomic_store(&pool->is_monitor_away, 1);
     watch_all(pool, lw__now(pool->set.clock), &is_anybody);
     if (is_anybody || must_end(pool))
-        lw__lot_leave(&pool->monitor_lot, &me);
+        lw__lot_leave(&pool->monitor_lot, me);
     else
-        lw__lot_wait(&pool->monitor_lot, &me, pool->set.clock, atomic_load(&pool->stop_deadline));
+        lw__lot_wait(&pool->monitor_lot, me, pool->set.clock, atomic_load(&pool->stop_deadline));
     atomic_store(&pool->is_monitor_away, 0);
 }
 
@@ -194,28 +195,59 @@ static void monitor_left(lw_pool *pool) {
         lw__pool_free(pool);
 }
 
-static void *monitor_main(void *arg) {
-    lw_pool *pool = arg;
-    unsigned idle_looks = 0;
+struct monitor {
     struct lw__runner self; /* calls from on_stuck count as calls from inside: they never wait */
-    lw__runner_init(&self, pool, LW__GUEST);
-    lw__runner_adopt_thread(&self);
+    struct lw__waiter me;
+};
+
+static bool start_thread_locked(lw_pool *pool) LW__REQUIRES(pool->mu);
+
+/* on_stuck has ended the thread: another one goes on, unless the monitor is to end anyway. */
+static void on_thread_ending(void *arg) {
+    struct monitor *m = arg;
+    lw_pool *pool = m->self.pool;
+    if (!lw__pool_is_alive(pool))
+        return;
+    lw__lot_leave(&pool->monitor_lot, &m->me);
+    atomic_store(&pool->is_monitor_away, 0);
+    lw__runner_release_thread(&m->self);
+    lw__runner_free(&m->self);
+    lw__mutex_lock(&pool->mu);
+    bool is_replaced = !pool->must_monitor_end && start_thread_locked(pool);
+    lw__mutex_unlock(&pool->mu);
+    if (is_replaced)
+        pthread_detach(pthread_self());
+    else
+        monitor_left(pool);
+}
+
+static void watch_until_end(lw_pool *pool, struct lw__waiter *me) {
+    unsigned idle_looks = 0;
     while (!must_end(pool)) {
         bool is_anybody;
-        struct lw__waiter me = {0};
-        lw__lot_enter(&pool->monitor_lot, &me); /* before it looks: else it might miss a rouse */
+        lw__lot_enter(&pool->monitor_lot, me); /* before it looks: else it might miss a rouse */
         uint64_t now = lw__now(pool->set.clock);
         uint64_t next = watch_all(pool, now, &is_anybody);
         idle_looks = is_anybody ? 0 : idle_looks + 1;
         if (idle_looks > (pool->is_guarded ? 1 : LINGER_TICKS)) {
-            lw__lot_leave(&pool->monitor_lot, &me);
-            go_away(pool);
+            lw__lot_leave(&pool->monitor_lot, me);
+            go_away(pool, me);
         } else {
-            sleep_until(pool, &me, pool->is_guarded ? next : now + LW__TICK_NS);
+            sleep_until(pool, me, pool->is_guarded ? next : now + LW__TICK_NS);
         }
     }
-    lw__runner_release_thread(&self);
-    lw__runner_free(&self);
+}
+
+static void *monitor_main(void *arg) {
+    lw_pool *pool = arg;
+    struct monitor m = {.me = {0}};
+    lw__runner_init(&m.self, pool, LW__GUEST);
+    lw__runner_adopt_thread(&m.self);
+    pthread_cleanup_push(on_thread_ending, &m);
+    watch_until_end(pool, &m.me);
+    pthread_cleanup_pop(0);
+    lw__runner_release_thread(&m.self);
+    lw__runner_free(&m.self);
     monitor_left(pool);
     return NULL;
 }
@@ -224,11 +256,13 @@ static void *monitor_main(void *arg) {
  */
 
 static bool start_thread_locked(lw_pool *pool) LW__REQUIRES(pool->mu) {
-    pool->is_monitor_running =
-        lw__crew_start_thread(&pool->monitor, monitor_main, pool, pool->set.name) == 0;
-    if (pool->is_monitor_running)
-        atomic_store(&pool->has_monitor, 1);
-    return pool->is_monitor_running;
+    pthread_t thread;
+    if (lw__crew_start_thread(&thread, monitor_main, pool, pool->set.name) != 0)
+        return false;
+    pool->monitor = thread;
+    pool->is_monitor_running = true;
+    atomic_store(&pool->has_monitor, 1);
+    return true;
 }
 
 bool lw__monitor_start(lw_pool *pool) {

@@ -123,6 +123,29 @@ TEST(a_stuck_worker_is_replaced_and_its_task_goes_on_until_it_ends) {
     assert_int_equal(tally_read(&reports), 1);
 }
 
+static void end_thread(void *user, const lw_snapshot *task) {
+    (void)user, (void)task;
+    tally_add(&reports, 1);
+    pthread_exit(NULL);
+}
+
+TEST(on_stuck_may_end_its_thread_and_the_engine_still_knows_the_time) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 1, .stuck_max = 4, .on_stuck = end_thread);
+    handle(engine, "deaf", do_deaf, LW_HANDLER_OPTIONS(.timeout_ms = 1, .stuck_ms = 1));
+    handle(engine, "mail", do_done, NULL);
+    start(engine);
+    for (int i = 1; i <= 3; i++) {
+        SUBMIT(engine, .kind = "deaf");
+        tally_await(&reports, i);
+        lw_id later = SUBMIT(engine, .kind = "mail", .delay_ms = 1);
+        assert_status(lw_wait(engine, later, LONG_MS, NULL), LW_OK);
+    }
+    gate_open(&gate);
+    assert_status(lw_stop(engine, LW_DRAIN, LONG_MS), LW_OK);
+    close_engine(engine);
+    assert_int_equal(tally_read(&reports), 3);
+}
+
 TEST(a_stuck_attempt_that_fails_in_the_end_is_charged_to_the_crashes) {
     lw_engine *engine = open_stuck(1, 1);
     lw_id deaf = SUBMIT(engine, .kind = "deaf", .payload = LW_TEXT("retry"));

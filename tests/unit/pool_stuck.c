@@ -299,6 +299,46 @@ TEST(on_stuck_may_call_the_pool_and_even_stop_it) {
     lw_test_clock_close(clock);
 }
 
+static struct tally ended_threads = TALLY;
+
+static void end_thread(void *user, const lw_pool_run_info *task) {
+    (void)user, (void)task;
+    tally_add(&ended_threads, 1);
+    pthread_exit(NULL);
+}
+
+TEST(on_stuck_may_end_its_thread_and_the_guard_stays) {
+    struct gate deaf = GATE, heeding = GATE;
+    lw_pool *pool =
+        OPEN_POOL(.min_workers = 1, .stuck_max = 4, .task_timeout_ms = 1, .on_stuck = end_thread);
+    for (int i = 1; i <= 3; i++) {
+        assert_status(lw_pool_submit(pool, gate_task, &deaf), LW_OK);
+        tally_await(&ended_threads, i);
+        assert_status(lw_pool_submit(pool, until_done_task, &heeding), LW_OK);
+        tally_await(&heeding.passed, i); /* its context is done */
+    }
+    gate_open(&deaf);
+    assert_status(lw_pool_stop(pool, LW_DRAIN, -1), LW_OK);
+    close_pool(pool);
+}
+
+static void close_and_end_thread(void *user, const lw_pool_run_info *task) {
+    (void)task;
+    assert_status(lw_pool_close(stuck_pool), LW_PENDING);
+    tally_add(user, 1);
+    pthread_exit(NULL);
+}
+
+TEST(on_stuck_may_close_the_pool_and_end_its_thread) {
+    lw_clock *clock = open_clock();
+    lw_test_memory *memory = open_memory();
+    call_hook(open_hooked(clock, close_and_end_thread, lw_test_memory_allocator(memory)), clock);
+    gate_open(&stuck_gate);
+    await_that(is_all_freed(memory));
+    close_memory(memory);
+    lw_test_clock_close(clock);
+}
+
 static void close_it(void *user, const lw_pool_run_info *task) {
     (void)task;
     assert_status(lw_pool_close(stuck_pool), LW_PENDING);
