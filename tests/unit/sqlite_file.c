@@ -367,6 +367,23 @@ TEST(a_file_of_another_program_is_refused_and_left_alone) {
     sqlite3_close(db);
 }
 
+TEST(a_file_whose_text_is_utf_16_is_refused_and_left_alone) {
+    lw_error err = {0};
+    run_on(DB, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE mine (x)");
+    assert_refused(DB, LW__SQLITE_OWNER, LW_EINVAL, "UTF-16, must be UTF-8");
+    assert_refused(DB, LW__SQLITE_CLIENT, LW_EINVAL, "UTF-16");
+    sqlite3 *db = connect_to(DB);
+    assert_status(lw_outbox_sqlite_prepare(db, &err), LW_EINVAL);
+    CHECK(strstr(err.message, "UTF-16") != NULL);
+    assert_string_equal(ask(db, "PRAGMA journal_mode"), "delete");
+    assert_string_equal(ask(db, "SELECT count(*) FROM sqlite_schema"), "1");
+    sqlite3_close(db);
+    assert_int_equal(sqlite3_open("new.db", &db), SQLITE_OK); /* nor is one made */
+    run_sql(db, "PRAGMA encoding = 'UTF-16'");
+    assert_status(lw_outbox_sqlite_prepare(db, &err), LW_EINVAL);
+    sqlite3_close(db);
+}
+
 TEST(a_file_of_a_newer_version_is_refused_and_left_alone) {
     open_and_close(LW__SQLITE_OWNER);
     run_on(DB, "UPDATE legwork_meta SET value = 3 WHERE key = 'schema'");

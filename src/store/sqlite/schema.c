@@ -20,6 +20,7 @@ _Static_assert(sizeof migrations / sizeof *migrations == LW__SQLITE_VERSION,
 struct identity {
     int64_t application_id, table_count;
     bool has_meta;
+    bool is_utf16;
     int64_t version; /* 0: no tables of ours; -1: they do not say which */
 };
 
@@ -39,10 +40,12 @@ static int query(sqlite3 *db, const char *sql, int64_t *numbers, int count) {
 }
 
 static int identify(sqlite3 *db, struct identity *identity, lw_error *err) {
-    int64_t seen[3] = {0};
-    int code = query(db, lw__sql_identity, seen, 3);
-    *identity = (struct identity){
-        .application_id = seen[0], .table_count = seen[1], .has_meta = seen[2] > 0};
+    int64_t seen[4] = {0};
+    int code = query(db, lw__sql_identity, seen, 4);
+    *identity = (struct identity){.application_id = seen[0],
+                                  .table_count = seen[1],
+                                  .has_meta = seen[2] > 0,
+                                  .is_utf16 = seen[3] != 0};
     if (code == SQLITE_ROW && identity->has_meta) {
         identity->version = -1;
         code = query(db, lw__sql_schema_get, &identity->version, 1);
@@ -73,6 +76,11 @@ static int judge_new(const struct identity *identity, enum lw__sqlite_mode mode,
 
 static int judge(const struct identity *identity, int version, enum lw__sqlite_mode mode,
                  const char *path, lw_error *err) {
+    if (identity->is_utf16)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "the text of the file is UTF-16, must be UTF-8: make it anew with "
+                             "PRAGMA encoding = 'UTF-8', and copy its tables: %s",
+                             path);
     if (!identity->has_meta)
         return judge_new(identity, mode, path, err);
     if (identity->version < 1)
