@@ -16,7 +16,8 @@
  *
  * Your connection decides how safe its commits are. With `PRAGMA synchronous = FULL` (the default
  * of SQLite) they survive a power cut, like everything that an engine accepts. Both sorts of tables
- * have to be in one file: SQLite commits to several (ATTACH) one after the other.
+ * have to be in one file, the connection's main one, with text in UTF-8: SQLite commits to several
+ * (ATTACH) one after the other, and so tables in another are not there for these functions.
  *
  * These functions begin and end no transaction, and leave the connection as it was. Threads: as
  * SQLite says of the connection. They belong to liblegwork, and not to liblegwork-core.
@@ -33,8 +34,8 @@ LW_BEGIN_DECLS
  * first transaction with a task in it. Not needed where an engine has opened the file. Your own
  * tables, the application_id and the user_version stay as they are; the journal mode becomes WAL,
  * which other processes see, too. Returns LW_OK; LW_EINVAL: the connection is in a transaction, or
- * has no file, or the tables are of another version; LW_EBUSY; LW_ECORRUPT; LW_ESYSTEM; all with a
- * sentence. Since: 0.3 */
+ * has no file, or one in UTF-16, or the tables are of another version; LW_EBUSY; LW_ECORRUPT;
+ * LW_ESYSTEM; all with a sentence. Since: 0.3 */
 LW_API int lw_outbox_sqlite_prepare(sqlite3 *db, lw_error *err);
 
 /* The id of the task that the row with this `seq` of legwork_outbox becomes. */

@@ -4,6 +4,7 @@
 #include "gate.h"
 #include "own_sqlite.h"
 
+#include "pool/ctx.h"
 #include "store/sqlite/sqlite.h"
 
 #include <dirent.h>
@@ -870,6 +871,148 @@ TEST(a_completion_of_a_stale_attempt_changes_nothing) {
     close_engine(engine);
     assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 0);
     sqlite3_close(db);
+}
+
+/* A task with this state and token, and with a lease unless `until` is NULL. */
+static void make_task_row(sqlite3 *db, int id, const char *state, const char *token,
+                          const char *until) {
+    char sql[600];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO legwork_task (id, kind, queue, state, priority, created_ms, due_ms,"
+             " attempts, token, checkpoint)"
+             " VALUES (%d, 'none', 'default', '%s', 1000, 1, 1, 3, %s, x'41')",
+             id, state, token);
+    run_sql(db, sql);
+    if (!until)
+        return;
+    snprintf(sql, sizeof sql, "INSERT INTO legwork_lease VALUES (%d, %s, 'w', 1, %s)", id, token,
+             until);
+    run_sql(db, sql);
+}
+
+static void say(sqlite3 *db, const char *op, int id, int token) {
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO legwork_outbox (op, task_id, token, bytes) VALUES ('%s', %d, %d, 'BB')",
+             op, id, token);
+    run_sql(db, sql);
+}
+
+/* What an owner finds at its start is judged as if it had been there. */
+TEST(what_a_stale_attempt_has_written_is_refused_at_open_too) {
+    enum { RETRIED = 1, LOST, LEASED, LATE, FUTURE, DIED, OTHER, LAST };
+    static const char *const words[] = {"checkpoint", "finish"};
+    for (int i = 0; i < 2; i++) {
+        sqlite3 *db = prepare_db();
+        run_sql(db, "UPDATE legwork_meta SET value = 100 WHERE key = 'last_token';"
+                    "UPDATE legwork_meta SET value = 20 WHERE key = 'last_id'");
+        make_task_row(db, RETRIED, "scheduled", "90", NULL);
+        make_task_row(db, LOST, "enqueued", "91", NULL);
+        make_task_row(db, LEASED, "started", "92", "9000000000000");
+        make_task_row(db, LATE, "started", "93", "1000");
+        make_task_row(db, FUTURE, "enqueued", "NULL", NULL);
+        make_task_row(db, DIED, "enqueued", "95", NULL);
+        make_task_row(db, OTHER, "started", "97", "9000000000000");
+        for (int id = RETRIED; id <= LATE; id++)
+            say(db, words[i], id, 89 + id);
+        say(db, words[i], FUTURE, 101);
+        say(db, words[i], DIED, 96);
+        say(db, words[i], OTHER, 98);
+        lw_engine *engine = OPEN_STORE(.name = "owner");
+        for (int id = RETRIED; id < LAST; id++) {
+            lw_snapshot s = LW_SNAPSHOT_INIT;
+            bool counts = id == LEASED || id == DIED;
+            assert_status(lw_get(engine, (lw_id)id, &s), LW_OK);
+            assert_int_equal(s.checkpoint.size, counts && i == 0 ? 2 : 1);
+            assert_int_equal(s.state == LW_FINISHED, counts && i == 1);
+            assert_int_equal(s.result.size, counts && i == 1 ? 2 : 0);
+            assert_int_equal(s.attempts, id == DIED && i == 1 ? 4 : 3);
+            lw_snapshot_clear(&s);
+        }
+        close_engine(engine);
+        assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 0);
+        run_sql(db, "DELETE FROM legwork_task; DELETE FROM legwork_lease");
+        sqlite3_close(db);
+    }
+}
+
+/* Its task's row says that this attempt is over. */
+static lw_outcome do_too_late(lw_ctx *ctx, const lw_task *task) {
+    sqlite3 *db = connect_db(DB);
+    lw_error err = {0};
+    char sql[200];
+    (void)task;
+    for (uint64_t more = 0; more < 2; more++) {
+        snprintf(sql, sizeof sql, "BEGIN; UPDATE legwork_task SET token = %llu",
+                 (unsigned long long)(ctx->task->token + more));
+        run_sql(db, sql);
+        assert_status(lw_outbox_sqlite_done(db, ctx, &err), LW_ELEASE);
+        assert_status(lw_outbox_sqlite_checkpoint(db, ctx, LW_TEXT("x"), &err), LW_ELEASE);
+        assert_int_equal(ask(db, "SELECT count(*) FROM legwork_outbox"), 0);
+        run_sql(db, "ROLLBACK");
+    }
+    assert_status(lw_outbox_sqlite_done(db, ctx, &err), LW_OK);
+    sqlite3_close(db);
+    tally_add(lw_ctx_user(ctx), 1);
+    return lw_done(ctx);
+}
+
+TEST(an_attempt_that_is_over_cannot_complete_its_task) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "mail", do_too_late, LW_HANDLER_OPTIONS(.user = &ran));
+    start(engine);
+    SUBMIT(engine, .kind = "mail");
+    tally_await(&ran, 1);
+    await_taken(db);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+/* ---- where -------------------------------------------------------------------------------- */
+
+TEST(tables_of_an_attached_file_do_not_count) {
+    lw_error err = {0};
+    sqlite3_close(prepare_db());
+    sqlite3 *db = connect_db("own.db");
+    run_sql(db, "CREATE TABLE account (cents INTEGER); ATTACH '" DB "' AS tasks; BEGIN");
+    assert_status(lw_outbox_sqlite_put(db, LW_TASK(.kind = "mail"), NULL, &err), LW_ENOTFOUND);
+    CHECK(strstr(err.message, "ATTACH") != NULL);
+    assert_int_equal(ask(db, "SELECT count(*) FROM tasks.legwork_outbox"), 0);
+    run_sql(db, "COMMIT");
+    sqlite3_close(db);
+}
+
+static lw_outcome do_attached(lw_ctx *ctx, const lw_task *task) {
+    lw_error err = {0};
+    sqlite3 *db = connect_db("own.db");
+    (void)task;
+    run_sql(db, "ATTACH '" DB "' AS tasks");
+    assert_status(lw_outbox_sqlite_done(db, ctx, &err), LW_ENOTFOUND);
+    assert_status(lw_outbox_sqlite_checkpoint(db, ctx, LW_TEXT("x"), &err), LW_ENOTFOUND);
+    sqlite3_close(db);
+    db = connect_db(DB);
+    run_sql(db, "CREATE TABLE own (x INTEGER PRIMARY KEY); INSERT INTO own VALUES (4711)");
+    PUT(db, .kind = "other");
+    assert_int_equal(sqlite3_last_insert_rowid(db), 4711);
+    assert_status(lw_outbox_sqlite_checkpoint(db, ctx, LW_TEXT("x"), &err), LW_OK);
+    assert_int_equal(sqlite3_last_insert_rowid(db), 4711);
+    assert_status(lw_outbox_sqlite_done(db, ctx, &err), LW_OK);
+    assert_int_equal(sqlite3_last_insert_rowid(db), 4711);
+    sqlite3_close(db);
+    tally_add(lw_ctx_user(ctx), 1);
+    return lw_done(ctx);
+}
+
+TEST(a_handlers_connection_stays_as_it_was) {
+    struct tally ran = TALLY;
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "mail", do_attached, LW_HANDLER_OPTIONS(.user = &ran));
+    start(engine);
+    SUBMIT(engine, .kind = "mail");
+    tally_await(&ran, 1);
+    close_engine(engine);
 }
 
 static lw_outcome do_wrong_file(lw_ctx *ctx, const lw_task *task) {

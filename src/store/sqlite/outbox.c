@@ -113,8 +113,10 @@ static int prepare_statement(sqlite3 *db, const char *sql, const char *doing, sq
     int code = sqlite3_prepare_v2(db, sql, -1, s, NULL);
     if ((code & 0xff) == SQLITE_ERROR && strstr(sqlite3_errmsg(db), "no such table"))
         return lw__error_set(err, LW_ENOTFOUND, code,
-                             "cannot %s: this database has no tables of Legwork; call "
-                             "lw_outbox_sqlite_prepare, or open an engine on its file, first",
+                             "cannot %s: the main file of this connection has no tables of "
+                             "Legwork (those of an ATTACHed one do not count, its commit is "
+                             "another); call lw_outbox_sqlite_prepare, or open an engine on the "
+                             "file, first",
                              doing);
     return lw__sqlite_explain(db, code, doing, err);
 }
@@ -159,7 +161,9 @@ static int tell(sqlite3 *db, lw_ctx *ctx, const char *sql, const lw_bytes *bytes
     sqlite3_bind_int64(s, 2, (int64_t)ctx->task->token);
     if (bytes)
         sqlite3_bind_blob64(s, 3, bytes->size > 0 ? bytes->data : "", bytes->size, SQLITE_STATIC);
+    int64_t before = sqlite3_last_insert_rowid(db);
     rc = run_statement(db, s, doing, err);
+    sqlite3_set_last_insert_rowid(db, before);
     if (rc == LW_OK && sqlite3_changes(db) == 0)
         return lw__error_set(err, LW_ELEASE, 0,
                              "this attempt of task %llu is not its present one, or its flow has "

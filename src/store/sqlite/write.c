@@ -167,7 +167,8 @@ static int write_change(struct lw__sqlite *sqlite, const struct lw__task *task, 
     sqlite3_bind_int64(s, 5, view.attempts - (view.state == LW_STARTED && !is_leased));
     sqlite3_bind_int64(s, 6, view.crashes);
     sqlite3_bind_int64(s, 7, view.snoozes);
-    lw__sqlite_bind_count(s, 8, view.token);
+    /* Tokens up to this one are over: not that of an attempt that runs here by now. */
+    lw__sqlite_bind_count(s, 8, view.token - (view.state == LW_STARTED && !is_leased));
     bind_errors(sqlite, s, 9, view.errors);
     /* no more, if it was retried by hand */
     bool is_limited = view.spec && view.flags & LW__TASK_LIMITED;

@@ -1,5 +1,5 @@
 -- A submit by a client. Other operations have a row of other columns (docs/schema.md).
-INSERT INTO legwork_outbox
+INSERT INTO main.legwork_outbox
     (kind, queue, key, payload, value, priority, delay_ms, run_at_ms, start_by_ms, finish_by_ms,
      key_scope, key_window_ms, after_ids, after_policy, scope, generation)
 VALUES
