@@ -290,8 +290,12 @@ static int publish_locked(struct lw__index *index, struct lw__task *task,
     struct lw__output *old = lw__see(&task->output);
     if (publication->has_checkpoint && index->journal && !lw__journal_reserve(index->journal, 1))
         return LW_ENOMEM;
+    /* one that is done already may have a result, from outside */
+    bool has_result = old && old->has_result && task->notes & LW__NOTE_DONE;
+    lw_bytes result = {has_result ? lw__output_result(old) : NULL,
+                       has_result ? old->result_size : 0};
     struct lw__output *output =
-        lw__output_make(&index->allocator, old, publication, false, (lw_bytes){NULL, 0});
+        lw__output_make(&index->allocator, old, publication, has_result, result);
     if (!output)
         return LW_ENOMEM;
     lw__task_lock(task);

@@ -2,6 +2,7 @@
 #include "engines.h"
 #include "own_sqlite.h"
 
+#include <legwork/lease.h>
 #include <legwork/outbox_sqlite.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,54 @@ TEST(the_sql_that_submits_does_what_the_document_says) {
     free(sql);
     sql = cut_sql(text, "## Looking");
     CHECK(run_each(db, sql) >= 3); /* on tables that have something in them */
+    sqlite3_close(db);
+    close_engine(engine);
+    free(sql);
+    free(text);
+}
+
+static void bind(sqlite3_stmt *s, const char *name, const char *value) {
+    int at = sqlite3_bind_parameter_index(s, name);
+    if (at > 0)
+        sqlite3_bind_text(s, at, value, -1, SQLITE_STATIC);
+}
+
+/* Returns what its one row says: how many rows were changed. */
+static int run_finish(sqlite3 *db, const char *sql, const char *task, const char *token) {
+    int changed = -1;
+    for (const char *rest = sql; *rest;) {
+        sqlite3_stmt *s = NULL;
+        assert_int_equal(sqlite3_prepare_v2(db, rest, -1, &s, &rest), SQLITE_OK);
+        bind(s, ":task", task);
+        bind(s, ":token", token);
+        bind(s, ":result", "the result");
+        if (sqlite3_step(s) == SQLITE_ROW)
+            changed = sqlite3_column_int(s, 0);
+        assert_int_equal(sqlite3_finalize(s), SQLITE_OK);
+        rest += strspn(rest, " \n");
+    }
+    return changed;
+}
+
+TEST(the_sql_that_finishes_does_so_for_whoever_has_the_lease) {
+    char *text = read_document(), *sql = cut_sql(text, "## Finishing"), token[40];
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    lw_error err = {0};
+    lw_engine *engine = OPEN_ON("sqlite:" DB, .workers = 1);
+    start(engine);
+    assert_int_equal(SUBMIT(engine, .kind = "remote"), 1);
+    const lw_claim_options *options = LW_CLAIM_OPTIONS(.holder = "w", .lease_ms = 600000);
+    assert_int_equal(lw_lease_claim(engine, options, &s, &err), 1);
+    snprintf(token, sizeof token, "%llu", (unsigned long long)s.token);
+    sqlite3 *db = connect_db(DB);
+    assert_int_equal(run_finish(db, sql, "1", "4711"), 0);
+    assert_int_equal(run_finish(db, sql, "2", token), 0);
+    assert_int_equal(state_of(engine, 1), LW_STARTED);
+    assert_int_equal(run_finish(db, sql, "1", token), 1);
+    assert_status(lw_wait(engine, 1, -1, &s), LW_OK);
+    assert_int_equal(s.state, LW_FINISHED);
+    assert_string_equal(s.result.data, "the result");
+    lw_snapshot_clear(&s);
     sqlite3_close(db);
     close_engine(engine);
     free(sql);

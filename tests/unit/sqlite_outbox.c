@@ -8,6 +8,7 @@
 #include "store/sqlite/sqlite.h"
 
 #include <dirent.h>
+#include <legwork/lease.h>
 #include <legwork/outbox_sqlite.h>
 #include <legwork/testing.h>
 #include <stdio.h>
@@ -965,6 +966,78 @@ TEST(an_attempt_that_is_over_cannot_complete_its_task) {
     start(engine);
     SUBMIT(engine, .kind = "mail");
     tally_await(&ran, 1);
+    await_taken(db);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+/* ---- finished from outside ---------------------------------------------------------------- */
+
+static void claim_one(lw_engine *engine, lw_id id, lw_snapshot *s) {
+    lw_error err = {0};
+    assert_int_equal(
+        lw_lease_claim(engine, LW_CLAIM_OPTIONS(.holder = "w", .lease_ms = 600000), s, &err), 1);
+    assert_int_equal(s->id, id);
+}
+
+static void finish_by_sql(sqlite3 *db, lw_id id, unsigned long long token) {
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO legwork_outbox (op, task_id, token, bytes)"
+             " VALUES ('finish', %llu, %llu, 'the result')",
+             id, token);
+    run_sql(db, sql);
+}
+
+static void assert_finished_with_result(lw_engine *engine, lw_id id) {
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    assert_status(lw_wait(engine, id, -1, &s), LW_OK);
+    assert_int_equal(s.state, LW_FINISHED);
+    assert_int_equal(s.attempts, 1);
+    assert_int_equal(s.result.size, 10);
+    assert_memory_equal(s.result.data, "the result", 10);
+    lw_snapshot_clear(&s);
+}
+
+TEST(a_leased_task_is_finished_as_soon_as_its_worker_has_committed_that) {
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "remote");
+    claim_one(engine, id, &s);
+    finish_by_sql(db, id, s.token + 1); /* another attempt, which there is not */
+    await_taken(db);
+    assert_int_equal(state_of(engine, id), LW_STARTED);
+    finish_by_sql(db, id, s.token);
+    assert_finished_with_result(engine, id);
+    await_taken(db);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_lease"), 0);
+    assert_status(lw_lease_extend(engine, id, s.token, 1000, 0), LW_ELEASE);
+    lw_snapshot_clear(&s);
+    close_engine(engine);
+    engine = OPEN_STORE(.name = "owner"); /* and it is in the file */
+    assert_finished_with_result(engine, id);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+static lw_outcome do_by_sql(lw_ctx *ctx, const lw_task *task) {
+    sqlite3 *db = connect_db(DB);
+    finish_by_sql(db, task->id, ctx->task->token);
+    sqlite3_close(db);
+    for (int i = 0; i < 3; i++) /* what it says meanwhile does not cost it its result */
+        lw_progress(ctx, (uint64_t)i, 3, "still here");
+    ctx->has_written_outside = true;
+    return lw_retry(ctx, "again");
+}
+
+TEST(a_result_that_was_committed_by_sql_is_the_tasks_result) {
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    handle(engine, "mail", do_by_sql, NULL);
+    start(engine);
+    assert_finished_with_result(engine, SUBMIT(engine, .kind = "mail"));
     await_taken(db);
     close_engine(engine);
     sqlite3_close(db);

@@ -11,6 +11,7 @@
 
 /* Columns of both statements; then those of outbox_scan.sql. Those of a spec are load.c's. */
 enum { SEQ, OP, TASK_ID, TOKEN, BYTES };
+enum { CREATED = 5 }; /* of outbox_words.sql */
 enum { KIND = 5, QUEUE, KEY, PAYLOAD, VALUE, PRIORITY, DUE, RUN_AT };
 enum { KEY_SCOPE = 15, KEY_UNTIL, AFTER, SCOPE = 19, GENERATION, DELAY };
 
@@ -230,32 +231,79 @@ int lw__outbox_row_put(struct lw__outbox_row *row) {
 
 /* ---- all else ----------------------------------------------------------------------------- */
 
-/* It only sees to it that the attempt finishes the task, however it ends. */
+static lw_bytes bytes_of(const struct lw__outbox_row *row) {
+    const void *data = sqlite3_column_blob(row->at, BYTES);
+    return (lw_bytes){data, (size_t)sqlite3_column_bytes(row->at, BYTES)};
+}
+
+/* When the row was written, on the clock: in time or not, whenever it is looked at. */
+static uint64_t written_at(const struct lw__outbox_row *row, const struct lw__task *task) {
+    uint64_t at = lw__sqlite_clock_ns(row->sqlite, sqlite3_column_int64(row->at, CREATED));
+    uint64_t since = lw__see(&task->started_at);
+    at = at < since ? since : at;
+    return at < row->now ? at : row->now;
+}
+
+/* Nobody else will say what became of the attempt: it is settled. A task of a scope is finished by
+ * the next attempt, which finds that it is done. */
+static int finish_leased_locked(const struct lw__outbox_row *row, struct lw__task *task) {
+    struct lw__index *index = row->sqlite->index;
+    bool is_scoped = lw__task_flags(task) & LW__TASK_SCOPED;
+    struct lw__settlement s = {.is_leased = true,
+                               .id = task->id,
+                               .token = number_at(row, TOKEN),
+                               .verdict = LW__VERDICT_FINISH,
+                               .has_result = has(row, BYTES),
+                               .result = bytes_of(row)};
+    uint8_t was_done = task->notes & LW__NOTE_DONE;
+    if (is_scoped)
+        task->notes |= LW__NOTE_DONE;
+    lw__index_settle_locked(index, written_at(row, task), &s, 1);
+    if (s.status < 0 && is_scoped)
+        task->notes = (uint8_t)((task->notes & ~LW__NOTE_DONE) | was_done);
+    return s.status == LW_OK && is_scoped ? LW_PENDING : s.status;
+}
+
+/* An attempt of this process settles itself, and then finishes the task, however it ends. */
+static int finish_running_locked(const struct lw__outbox_row *row, struct lw__task *task) {
+    struct lw__index *index = row->sqlite->index;
+    struct lw__output *old = lw__see(&task->output), *output = NULL;
+    if (has(row, BYTES))
+        output = lw__output_make(&index->allocator, old, NULL, true, bytes_of(row));
+    if (has(row, BYTES) && !output)
+        return LW_ENOMEM;
+    if (output) {
+        lw__task_lock(task);
+        lw__put(&task->output, output);
+        lw__task_unlock(task);
+        lw__index_retire_block_locked(index, old, old ? old->size : 0);
+    }
+    task->notes |= LW__NOTE_DONE;
+    return LW_PENDING;
+}
+
 static int finish(const struct lw__outbox_row *row, uint64_t id) {
     struct lw__index *index = row->sqlite->index;
-    uint64_t token = number_at(row, TOKEN);
-    int rc = LW_OK;
+    int rc;
     lw__brief_lock(&index->mu);
     struct lw__task *task = lw__ids_find(&index->ids, id);
-    bool is_over = !task || lw_state_is_terminal(lw__task_state(task));
-    bool is_known = !is_over && task->notes & LW__NOTE_DONE; /* since it was opened, perhaps */
-    if (!is_over && !is_known
-        && (lw__task_state(task) != LW_STARTED || lw__see(&task->token) != token)) {
-        rc = LW_ELEASE;
-    } else if (!is_over) {
-        task->notes |= LW__NOTE_DONE;
+    if (!task || lw_state_is_terminal(lw__task_state(task)))
+        rc = LW_OK;
+    else if (lw__lease_find(index, id))
+        rc = finish_leased_locked(row, task);
+    else if (task->notes & LW__NOTE_DONE) /* since it was opened, perhaps */
         rc = LW_PENDING;
-    }
+    else if (lw__task_state(task) != LW_STARTED || lw__see(&task->token) != number_at(row, TOKEN))
+        rc = LW_ELEASE;
+    else
+        rc = finish_running_locked(row, task);
     lw__brief_unlock(&index->mu);
     return rc;
 }
 
 static int save(const struct lw__outbox_row *row, uint64_t id) {
     struct lw__store *store = &row->sqlite->index->store;
-    struct lw__publication publication = {
-        .has_checkpoint = true,
-        .checkpoint = {sqlite3_column_blob(row->at, BYTES),
-                       (size_t)sqlite3_column_bytes(row->at, BYTES)}};
+    struct lw__publication publication = {.has_checkpoint = true, .checkpoint = bytes_of(row)};
     if (publication.checkpoint.size > LW_CHECKPOINT_MAX)
         return LW_EINVAL;
     int rc = lw__index_publish_by_id(store, row->now, id, number_at(row, TOKEN), &publication);
