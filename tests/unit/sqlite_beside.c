@@ -48,6 +48,48 @@ TEST(the_list_of_what_runs_is_as_long_as_there_are_workers) {
     assert_true(many >= 8000 && st.st_size < many && st.st_size >= 16);
 }
 
+/* ---- who may read them -------------------------------------------------------------------- */
+
+static int mode_of(const char *name) {
+    struct stat st;
+    assert_int_equal(stat(name, &st), 0);
+    return (int)(st.st_mode & 07777);
+}
+
+static void assert_modes(int mode) {
+    assert_int_equal(mode_of(DB), mode);
+    assert_int_equal(mode_of(DB "-running"), mode);
+    assert_int_equal(mode_of(DB "-owner"), mode);
+}
+
+TEST(the_files_beside_a_database_are_as_open_as_that_is_whatever_the_umask) {
+    umask(0);
+    close_engine(open_owner());
+    assert_modes(0644);
+    umask(077);
+    assert_int_equal(chmod(DB, 0660), 0);
+    close_engine(open_owner());
+    assert_modes(0660);
+    umask(0);
+    assert_int_equal(chmod(DB, 0600), 0);
+    close_engine(open_owner());
+    assert_modes(0600);
+    assert_int_equal(unlink(DB "-running"), 0);
+    close_engine(open_owner());
+    assert_modes(0600);
+}
+
+TEST(a_database_that_was_read_only_for_a_while_can_be_opened_again) {
+    lw_engine *engine;
+    close_engine(open_owner());
+    assert_int_equal(chmod(DB, 0444), 0);
+    lw_open(&engine, URL, NULL, NULL); /* root may */
+    lw_close(engine);
+    assert_int_equal(mode_of(DB "-owner"), 0644);
+    assert_int_equal(chmod(DB, 0644), 0);
+    close_engine(open_owner());
+}
+
 /* ---- files that go ------------------------------------------------------------------------ */
 
 #define GONE "deleted, moved or replaced while it was open"

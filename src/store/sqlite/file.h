@@ -4,7 +4,7 @@
  *     file.c     open, close; the statements      schema.c   whose it is, its version, migrations
  *     path.c     which file is meant              trouble.c  what an error of SQLite means
  *     owner.c    the lock of the one owner        place.c    whether it is still there
- *     sql.h      all SQL, as strings
+ *     sql.h      all SQL, as strings              beside.c   files beside it
  *
  * Whose it is. A file is Legwork's if it has the table legwork_meta, whatever else is in it: a
  * program may keep its own tables beside Legwork's, and put both into one transaction. Where there
@@ -99,6 +99,12 @@ int lw__sqlite_file_run(struct lw__sqlite_file *file, enum lw__sql which, const 
  * uses the file; _database for any thread. */
 int lw__sqlite_place_check(const struct lw__sqlite_file *file, lw_error *err);
 int lw__sqlite_place_check_database(const struct lw__sqlite_file *file, lw_error *err);
+
+/* ---- beside.c ----------------------------------------------------------------------------- */
+
+/* Opens the file <path><suffix> to read and write, and makes it if it is not there, with the mode
+ * of the database (and its owner, for root). -1: errno says why. */
+int lw__sqlite_beside_open(const char *path, const char *suffix);
 
 /* ---- owner.c ------------------------------------------------------------------------------ */
 

@@ -74,7 +74,7 @@ static bool is_at(int fd, const char *name) {
 /* Opens and locks the file. *is_mine is false if it has to be tried again. */
 static int try_take(const char *name, const char *path, int *fd, bool *is_mine, lw_error *err) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    *fd = lw__sqlite_beside_open(path, SUFFIX);
     if (*fd < 0)
         return refuse_system(name, err);
     if (fcntl(*fd, F_OFD_SETLK, &lock) != 0)

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "store/sqlite/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SUFFIX "-running"
 #define PLACES_MAX 65536 /* read of a file that somebody else may have written */
 
 static int fail(lw_error *err, const char *path, const char *what) {
-    return lw__error_set(err, LW_ESYSTEM, errno, "cannot %s %s-running: %s", what, path,
+    return lw__error_set(err, LW_ESYSTEM, errno, "cannot %s %s" SUFFIX ": %s", what, path,
                          strerror(errno));
 }
 
@@ -57,7 +59,7 @@ static int collect(struct lw__running *running, int fd, const char *path, lw_err
         places = PLACES_MAX;
     running->crashed = lw__alloc(running->allocator, places * sizeof(uint64_t));
     if (!running->crashed)
-        return lw__error_set(err, LW_ENOMEM, 0, "no memory to read %s-running", path);
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory to read %s" SUFFIX, path);
     running->crashed_capacity = (uint32_t)places;
     ssize_t size = pread(fd, running->crashed, places * sizeof(uint64_t), 0);
     if (size < 0)
@@ -70,10 +72,7 @@ static int collect(struct lw__running *running, int fd, const char *path, lw_err
 }
 
 static int open_file(const char *path, int *fd, lw_error *err) {
-    char name[4096];
-    if ((size_t)snprintf(name, sizeof name, "%s-running", path) >= sizeof name)
-        return lw__error_set(err, LW_EINVAL, 0, "the path of the store is too long");
-    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    *fd = lw__sqlite_beside_open(path, SUFFIX);
     return *fd < 0 ? fail(err, path, "open") : LW_OK;
 }
 
@@ -105,7 +104,7 @@ bool lw__running_has(const char *path, uint64_t id) {
     uint64_t places[64];
     bool is_there = false;
     ssize_t size = 1;
-    snprintf(name, sizeof name, "%s-running", path);
+    snprintf(name, sizeof name, "%s%s", path, SUFFIX);
     int fd = open(name, O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && !is_there && (size = read(fd, places, sizeof places)) > 0) {
         for (size_t i = 0; i < (size_t)size / sizeof *places; i++)
