@@ -163,8 +163,10 @@ typedef struct lw_handler_options {
     int concurrency;    /* attempts of this kind at once. Default: as many as workers */
     int64_t timeout_ms; /* soft deadline of an attempt, counted from its begin: its context is done.
                            Default: none */
-    int64_t stuck_ms;   /* hard deadline, counted from the soft one: declared stuck, and its worker
-                           replaced. LW_ZERO: at once, -1: never. Default: 5,000 */
+    int64_t stuck_ms;   /* hard deadline, counted from the soft one, or from the task's finish_by_ms
+                           if that is earlier: declared stuck, and its worker replaced. LW_ZERO: at
+                           once, -1: never. Default: 5,000. Without timeout_ms and finish_by_ms
+                           nothing is ever stuck */
     lw_retry_policy retry;
     lw_retention retention;
     lw_key_scope key_scope; /* of keys whose task does not say. Default: LW_KEY_UNFINISHED */

@@ -186,7 +186,8 @@ struct lw_task {
     int64_t priority;     /* smaller first; LW_ZERO: 0. Default: 1000. At most UINT32_MAX */
     int64_t delay_ms;     /* not before this long from now. Default: at once */
     int64_t run_at_ms;    /* not before this wall time, in ms since 1970. Default: at once */
-    int64_t start_by_ms;  /* aborted if it has not started by then, from now. Default: never */
+    int64_t start_by_ms;  /* aborted if it has not started by then, from now; not before delay_ms,
+                             not after finish_by_ms: LW_EINVAL. Default: never */
     int64_t finish_by_ms; /* aborted if it has not finished by then, from now, or if a retry could
                              not begin before; what runs is asked to give up. Default: never */
 

@@ -12,6 +12,24 @@ static int check_time(const char *field, int64_t ms, lw_error *err) {
                          (long long)LW_TIMEOUT_MS_MAX);
 }
 
+/* What could not be kept in any case; 0: not given. */
+static int check_order(const char *field, int64_t ms, const char *limit, int64_t limit_ms,
+                       lw_error *err) {
+    if (ms == 0 || limit_ms == 0 || ms <= limit_ms)
+        return LW_OK;
+    return lw__error_set(err, LW_EINVAL, 0, "%s is %lld, must be at most %s, which is %lld", field,
+                         (long long)ms, limit, (long long)limit_ms);
+}
+
+static int check_orders(const lw_task *task, lw_error *err) {
+    int rc = check_order("delay_ms", task->delay_ms, "start_by_ms", task->start_by_ms, err);
+    if (rc == LW_OK)
+        rc = check_order("delay_ms", task->delay_ms, "finish_by_ms", task->finish_by_ms, err);
+    if (rc == LW_OK)
+        rc = check_order("start_by_ms", task->start_by_ms, "finish_by_ms", task->finish_by_ms, err);
+    return rc;
+}
+
 static int check_times(const lw_task *task, lw_error *err) {
     int rc = check_time("delay_ms", task->delay_ms, err);
     if (rc == LW_OK)
@@ -71,6 +89,8 @@ int lw__check_fields(const lw_task *task, lw_error *err) {
         rc = check_numbers(task, err);
     if (rc == LW_OK)
         rc = check_times(task, err);
+    if (rc == LW_OK)
+        rc = check_orders(task, err);
     if (rc == LW_OK && task->key)
         rc = lw__key_check(task->key, err);
     return rc;

@@ -231,12 +231,14 @@ static lw_engine *open_driven(lw_clock *clock) {
     return engine;
 }
 
+#define IN_2100 INT64_C(4102444800000)
+
 TEST(what_has_not_started_in_time_is_aborted_in_whatever_it_waits) {
     lw_clock *clock = open_clock();
     lw_engine *engine = open_driven(clock);
     lw_id never = SUBMIT(engine, .kind = "unknown");
     lw_id enqueued = SUBMIT(engine, .kind = "unknown", .start_by_ms = 1000);
-    lw_id delayed = SUBMIT(engine, .kind = "mail", .start_by_ms = 1000, .delay_ms = 1001);
+    lw_id delayed = SUBMIT(engine, .kind = "mail", .start_by_ms = 1000, .run_at_ms = IN_2100);
     lw_id held =
         SUBMIT(engine, .kind = "mail", .start_by_ms = 1000, .after = &never, .after_count = 1);
     lw_id fine = SUBMIT(engine, .kind = "mail", .start_by_ms = 1000, .delay_ms = 999);

@@ -553,8 +553,10 @@ TEST(a_thread_that_ends_in_the_middle_of_many_short_tasks_loses_none_of_them) {
 
 TEST(a_task_that_is_retried_by_hand_has_its_limits_of_time_behind_it) {
     struct world w = open_world(do_done, NULL);
-    lw_id late = SUBMIT(w.engine, .kind = "task", .delay_ms = 5000, .finish_by_ms = 1000);
+    assert_status(lw_pause(w.engine, "default"), LW_OK);
+    lw_id late = SUBMIT(w.engine, .kind = "task", .finish_by_ms = 1000);
     lw_test_advance(w.engine, 2000);
+    assert_status(lw_resume(w.engine, "default"), LW_OK);
     assert_int_equal(state_of(w.engine, late), LW_ABORTED);
     assert_status(lw_test_fail_next(w.engine, "task", 1, LW_OUTCOME_RETRY, "once more"), LW_OK);
     assert_status(lw_retry_now(w.engine, late, NULL), LW_OK);
