@@ -231,7 +231,8 @@ LW_API int lw_start(lw_engine *engine, lw_error *err);
 LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err);
 
 /* Accepts up to LW_SUBMIT_MAX tasks, all or none. ids (may be NULL) has room for `count`; a task
- * whose key is taken gets the id of the one that has it, and is no failure. What to do without room
+ * whose key is taken gets the id of the one that has it, also if that is one of these, and is no
+ * failure; it needs no room. What to do without room
  * (policy, context, timeout) is what holds for the first of them; LW_BLOCK waits until there is
  * room for all, LW_DROP_OLDEST makes room for all, in the queues that they go to, or drops nothing.
  * Returns LW_OK; LW_EXISTS if some existed; what lw_submit says of the first that cannot be

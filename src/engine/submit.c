@@ -228,26 +228,35 @@ static const char *queue_name(const struct submission *s, size_t i) {
     return s->tasks[i]->queue ? s->tasks[i]->queue : s->engine->default_queue->name;
 }
 
+static bool needs_room(const struct lw__put *put) {
+    return put->status != LW_EXISTS && !put->is_double;
+}
+
+static uint64_t payload_size(const struct lw__put *put) {
+    return put->spec ? put->spec->payload_size : 0;
+}
+
 /* All of it together, or one queue's part of it, is more than there would be room for if nothing
  * else were there: to wait, or to drop others, would be in vain. Keys that are taken are not looked
  * at. */
 static bool is_too_large(const struct submission *s) {
     const struct lw__engine_settings *set = &s->engine->set;
-    uint64_t bytes = 0;
+    uint64_t all = 0, bytes = 0;
     for (size_t i = 0; i < s->count; i++) {
         const struct lw__queue_settings *queue = &queue_of(s, i)->set;
         uint64_t tasks = 0, queue_bytes = 0;
         for (size_t k = 0; k <= i; k++) {
-            if (s->puts[k].queue == s->puts[i].queue && s->puts[k].status != LW_EXISTS) {
+            if (s->puts[k].queue == s->puts[i].queue && needs_room(&s->puts[k])) {
                 tasks++;
-                queue_bytes += s->puts[k].spec ? s->puts[k].spec->payload_size : 0;
+                queue_bytes += payload_size(&s->puts[k]);
             }
         }
-        bytes += s->puts[i].spec ? s->puts[i].spec->payload_size : 0;
+        all += needs_room(&s->puts[i]);
+        bytes += needs_room(&s->puts[i]) ? payload_size(&s->puts[i]) : 0;
         if (tasks > queue->limit || queue_bytes > queue->byte_limit)
             return true;
     }
-    return s->count > set->task_limit || bytes > set->byte_limit;
+    return all > set->task_limit || bytes > set->byte_limit;
 }
 
 static int put_when_full(struct submission *s) {

@@ -94,6 +94,47 @@ static bool has_key(const struct lw__put *put) {
     return put->spec && put->spec->key_size > 0;
 }
 
+/* ---- doubles ------------------------------------------------------------------------------ */
+
+#define DOUBLE_SLOTS 2048
+_Static_assert(2 * LW_SUBMIT_MAX <= DOUBLE_SLOTS && 2 * LW_THEN_MAX <= DOUBLE_SLOTS,
+               "a batch fills half of them at most");
+
+/* A kind that has no number of its own yet must not leave its hash behind. */
+static struct lw__keys_pair pair_of(const struct lw__index *index, const struct lw__put *put) {
+    if (put->kind < LW__UNNAMED)
+        return lw__index_pair(index, put->kind, put->spec);
+    return lw__keys_pair(&index->keys, put->kind, lw__spec_key(put->spec), put->spec->key_size);
+}
+
+static bool has_same_key(const struct lw__put *a, const struct lw__put *b) {
+    return a->kind == b->kind && a->spec->key_size == b->spec->key_size
+           && memcmp(lw__spec_key(a->spec), lw__spec_key(b->spec), a->spec->key_size) == 0;
+}
+
+/* Of several in a batch with one key the first is put; the others will find it there, and need no
+ * room. */
+static void find_doubles(const struct lw__index *index, struct lw__put *puts, size_t count) {
+    uint16_t slots[DOUBLE_SLOTS]; /* the number of a put, from 1 on */
+    for (size_t i = 0; i < count; i++)
+        puts[i].is_double = false;
+    if (count < 2 || count > DOUBLE_SLOTS / 2)
+        return;
+    memset(slots, 0, sizeof slots);
+    for (size_t i = 0; i < count; i++) {
+        if (!has_key(&puts[i]))
+            continue;
+        size_t at = pair_of(index, &puts[i]).hash % DOUBLE_SLOTS;
+        while (slots[at] && !has_same_key(&puts[slots[at] - 1], &puts[i]))
+            at = (at + 1) % DOUBLE_SLOTS;
+        puts[i].is_double = slots[at] != 0;
+        if (!slots[at])
+            slots[at] = (uint16_t)(i + 1);
+    }
+}
+
+/* ---- one ---------------------------------------------------------------------------------- */
+
 /* Whether it can be enqueued, or started at once if it is taken. */
 static int check_lane(struct lw__index *index, const struct lw__put *put) {
     bool brings_function = put->is_unnamed && put->spec && put->spec->run;
@@ -109,6 +150,10 @@ static int check_lane(struct lw__index *index, const struct lw__put *put) {
 /* Whether it exists already, and what stands in its way but room. */
 static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t now) {
     bool is_known = put->kind < LW__UNNAMED;
+    if (put->is_double) {
+        put->id = 0; /* that of the first is not known before it is accepted */
+        return LW_EXISTS;
+    }
     struct lw__task *holder =
         has_key(put) && is_known ? lw__index_key_holder_locked(index, put, now) : NULL;
     put->id = holder ? holder->id : 0;
@@ -291,6 +336,7 @@ static int check_all(struct lw__index *index, uint64_t now, struct lw__put *puts
         puts[i].task = NULL;
         puts[i].is_counted = puts[i].is_reserved = false;
     }
+    find_doubles(index, puts, count);
     for (size_t i = 0; i < count; i++) {
         struct lw__put *put = &puts[i];
         put->status = check_one(index, put, now);

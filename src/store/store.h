@@ -126,6 +126,7 @@ struct lw__put {
                             * room and waits for nobody. NULL: it may live */
     /* out */
     bool is_counted, is_reserved; /* the store's */
+    bool is_double;               /* has the kind and key of one before it: the same task */
     bool has_dropped;             /* of the first, if it may drop */
     int status;                   /* LW_OK, LW_EXISTS, or why not */
     uint64_t id;

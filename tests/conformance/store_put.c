@@ -207,6 +207,23 @@ STORE_TEST_WITH(a_batch_that_does_not_fit_whole_takes_nothing, .task_limit = 3) 
     assert_status(rig->ops->put(rig->store, rig->now, puts, 3), LW_OK);
 }
 
+STORE_TEST_WITH(of_several_with_one_key_one_needs_room, .task_limit = 2, .byte_limit = 100) {
+    struct lw__put puts[5];
+    for (int i = 0; i < 5; i++)
+        puts[i] = make_put(rig, WISH(.key = i == 3 ? "b" : "a", .payload_size = 50));
+    assert_status(rig->ops->put(rig->store, rig->now, puts, 5), LW_OK);
+    for (int i = 0; i < 5; i++) {
+        bool is_first = i == 0 || i == 3;
+        assert_status(puts[i].status, is_first ? LW_OK : LW_EXISTS);
+        assert_int_equal(puts[i].id, i == 3 ? puts[0].id + 1 : puts[0].id);
+        if (!is_first)
+            drop_put(rig, &puts[i]);
+    }
+    while (run_next(rig)) {
+    }
+    assert_empty(rig);
+}
+
 /* ---- dropping for room -------------------------------------------------------------------- */
 
 /* A batch of tasks of this many bytes each. */

@@ -325,11 +325,24 @@ static int check(struct sim_model *m, struct sim_put *put, lw_id known, bool *is
     return sim__has_room(m, s, put->is_inside, is_reserved) ? LW_OK : LW_EFULL;
 }
 
+/* Has the key of one before it: that will be there. */
+static bool is_double(const struct sim_put *puts, int i) {
+    for (int k = 0; k < i; k++)
+        if (puts[i].spec.key && puts[k].spec.key == puts[i].spec.key
+            && puts[k].spec.kind == puts[i].spec.kind)
+            return true;
+    return false;
+}
+
 /* Of each, whether it exists or fits beside those before it; nothing is kept of it. */
 static int check_all(struct sim_model *m, struct sim_put *puts, int count, bool *is_reserved) {
     lw_id known = m->last_id;
     int rc = LW_OK;
     for (int i = 0; rc >= 0 && i < count; i++) {
+        if (is_double(puts, i)) {
+            puts[i].status = LW_EXISTS;
+            continue;
+        }
         rc = puts[i].status = check(m, &puts[i], known, &is_reserved[i]);
         if (rc == LW_OK) /* its room, for a moment */
             m->tasks[++m->last_id] = (struct sim_task){
@@ -339,7 +352,6 @@ static int check_all(struct sim_model *m, struct sim_put *puts, int count, bool 
     return rc < 0 ? rc : LW_OK;
 }
 
-/* Two of one batch with one key take room for both in passing, which a batch may be refused for. */
 int sim_put(struct sim_model *m, struct sim_put *puts, int count) {
     bool is_reserved[SIM_MANY];
     int rc = check_all(m, puts, count, is_reserved);
@@ -454,7 +466,8 @@ static int check_but_room(struct sim_model *m, struct sim_put *puts, int count) 
     lw_id known = m->last_id;
     for (int i = 0; i < count; i++) {
         bool is_reserved;
-        int rc = check(m, &puts[i], known, &is_reserved);
+        int rc = is_double(puts, i) ? LW_EXISTS : check(m, &puts[i], known, &is_reserved);
+        puts[i].id = is_double(puts, i) ? 0 : puts[i].id;
         puts[i].status = rc == LW_EFULL ? LW_OK : rc;
         if (puts[i].status < 0)
             return rc;
@@ -536,10 +549,12 @@ static bool is_too_large(const struct sim_model *m, const struct sim_put *puts, 
     bool is_too_much = false;
     for (int i = 0; i < count; i++) {
         int q = puts[i].spec.queue;
+        if (puts[i].status == LW_EXISTS || is_double(puts, i))
+            continue;
         all.tasks++;
         all.bytes += puts[i].spec.bytes;
-        queues[q].tasks += puts[i].status != LW_EXISTS;
-        queues[q].bytes += puts[i].status != LW_EXISTS ? puts[i].spec.bytes : 0;
+        queues[q].tasks++;
+        queues[q].bytes += puts[i].spec.bytes;
         is_too_much |=
             queues[q].tasks > m->queues[q].limit || queues[q].bytes > m->queues[q].byte_limit;
     }
