@@ -234,7 +234,8 @@ static bool has_other_retention(const struct lw__kind *kind,
     for (int i = 0; i < 3; i++) {
         const struct lw__retention_settings *old = &kind->retained[i].settings;
         const struct lw__retention_settings *new = &options->retention[i];
-        is_other |= old->ttl_ns != new->ttl_ns || old->max != new->max;
+        is_other |=
+            old->ttl_ns != new->ttl_ns || old->max != new->max || old->byte_max != new->byte_max;
     }
     return is_other;
 }

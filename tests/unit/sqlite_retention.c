@@ -105,3 +105,17 @@ TEST(what_somebody_has_written_there_by_hand_does_no_harm) {
     close_engine(engine);
     lw_test_clock_close(clock);
 }
+
+/* What was cancelled has an error, which is more than that. */
+TEST(the_limit_of_bytes_holds_for_an_owner_that_does_not_know_the_kind) {
+    lw_clock *clock = open_clock();
+    close_engine(open_with(clock, (lw_retention){.byte_max = 1}));
+    lw_engine *engine = open_ignorant(clock);
+    lw_id id = SUBMIT(engine, .kind = "keep"), other = SUBMIT(engine, .kind = "other");
+    assert_status(lw_cancel(engine, id), LW_OK);
+    assert_status(lw_cancel(engine, other), LW_OK);
+    assert_int_equal(state_of(engine, id), 0);
+    assert_int_equal(state_of(engine, other), LW_ABORTED);
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}

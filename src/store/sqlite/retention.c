@@ -22,6 +22,7 @@ int lw__sqlite_write_retention(struct lw__sqlite *sqlite, uint64_t number, lw_er
         sqlite3_bind_int64(s, 2 + 2 * i, number_of(settings->ttl_ns, LW__NS_PER_MS));
         sqlite3_bind_int64(s, 3 + 2 * i, number_of(settings->max, 1));
     }
+    sqlite3_bind_int64(s, 8, number_of(kind->retained[0].settings.byte_max, 1)); /* of all three */
     lw__brief_unlock(&index->mu);
     return lw__sqlite_file_run(sqlite->file, LW__SQL_RETENTION_PUT, "write to the store", err);
 }
@@ -47,6 +48,7 @@ static int load_kind(struct lw__sqlite *sqlite, sqlite3_stmt *row) {
         struct lw__retention_settings *settings = &index->kinds[number]->retained[i].settings;
         read_number(row, 1 + 2 * i, LW__NS_PER_MS, &settings->ttl_ns);
         read_number(row, 2 + 2 * i, 1, &settings->max);
+        read_number(row, 7, 1, &settings->byte_max);
     }
     lw__brief_unlock(&index->mu);
     return LW_OK;
