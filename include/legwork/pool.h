@@ -21,8 +21,9 @@
  * call from them waits.
  *
  * Fork: the threads stay in the parent. In the child every call on an inherited pool returns
- * LW_EFORKED and does nothing; open a new one there. A child that is forked inside a task must exec
- * or _exit; if it returns from the task, its thread ends.
+ * LW_EFORKED and does nothing; open a new one there. A child that is forked inside a task or
+ * callback must exec or _exit; if it returns from it, its thread ends, or, where that is the
+ * program's own, the call returns.
  *
  * Signals: workers block all signals but those that a fault of their own raises, so that the
  * handlers of the host run on the host's threads.

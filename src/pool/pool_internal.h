@@ -79,6 +79,7 @@ struct lw__runner {
     /* the running thread only */
     uint64_t number;          /* of the present task */
     void *call;               /* the lw_pool_run that it belongs to, if any */
+    bool is_dropping;         /* it runs no task, but drops a backlog */
     struct lw__runner *outer; /* around this one in the same thread; see runner.c */
     /* monitor only */
     uint64_t seen_number;
@@ -351,6 +352,9 @@ struct lw__worker *lw__runner_current(const lw_pool *pool, uint32_t *nested);
 
 /* Whether the caller is inside a task of this pool, or its monitor. */
 bool lw__runner_is_inside(const lw_pool *pool);
+
+/* Whether it is inside an on_drop of the backlog that its own thread drops. */
+bool lw__runner_is_dropping(const lw_pool *pool);
 
 /* Ends every running task for a reason. The flag that makes later ones end must have been set
  * before. */

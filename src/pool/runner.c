@@ -18,6 +18,7 @@ void lw__runner_init(struct lw__runner *r, lw_pool *pool, uint32_t index) {
     r->overdue_number = 0;
     r->overdue_at = 0;
     r->call = NULL;
+    r->is_dropping = false;
     r->outer = NULL;
     r->next_guest = r->previous_guest = NULL;
 }
@@ -59,6 +60,13 @@ bool lw__runner_is_inside(const lw_pool *pool) {
     uint32_t nested;
     lw__runner_current(pool, &nested);
     return nested > 0;
+}
+
+bool lw__runner_is_dropping(const lw_pool *pool) {
+    const struct lw__runner *r = innermost;
+    while (r && (r->pool != pool || !r->is_dropping))
+        r = r->outer;
+    return r != NULL;
 }
 
 /* ---- guests ------------------------------------------------------------------------------------

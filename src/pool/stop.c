@@ -115,26 +115,36 @@ static bool recall_batches(lw_pool *pool) {
 }
 
 /* Until the ring is empty: a submitter that was accepted before the bar fell may still be putting
- * its task. Workers that are in between help, since whatever they take now they drop too. */
+ * its task. Workers that are in between help, since whatever they take now they drop too. In a
+ * child that was forked inside an on_drop nothing is touched any more. */
 static void drop_queued(lw_pool *pool) {
     struct lw__ring_item items[LW__BATCH_MAX];
-    while (!lw__pool_is_drained(pool)) {
+    while (lw__pool_is_alive(pool) && !lw__pool_is_drained(pool)) {
         uint64_t position;
         uint32_t n = lw__batch_adopt(pool, NULL, items, LW__BATCH_MAX);
         if (n == 0)
             n = lw__ring_pop(&pool->ring, items, LW__BATCH_MAX, &position);
         for (uint32_t i = 0; i < n; i++)
             lw__pool_drop(pool, items[i]);
+        if (!lw__pool_is_alive(pool))
+            return;
         lw__pool_settle_elsewhere(pool, n);
         if (n == 0)
             sched_yield();
     }
 }
 
+/* An on_drop that stops the pool leaves the rest to this loop, or each would be called inside the
+ * one before it. */
 static void drop_backlog(lw_pool *pool) {
+    struct lw__runner self = {.pool = pool, .index = LW__GUEST, .is_dropping = true};
+    if (lw__runner_is_dropping(pool))
+        return;
+    lw__runner_adopt_thread(&self);
     do
         drop_queued(pool);
-    while (recall_batches(pool) || !lw__pool_is_drained(pool));
+    while (lw__pool_is_alive(pool) && (recall_batches(pool) || !lw__pool_is_drained(pool)));
+    lw__runner_release_thread(&self);
 }
 
 void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode) {
@@ -152,6 +162,8 @@ void lw__pool_begin_stop(lw_pool *pool, lw_stop_mode mode) {
     if (mode == LW_DROP) {
         lw__runner_end_all(pool, LW_REASON_DROPPED);
         drop_backlog(pool);
+        if (!lw__pool_is_alive(pool))
+            return;
         lw__pool_announce_quiet(pool); /* the last worker may have left before the last drop */
     } else if (!lw__pool_is_drained(pool)) {
         lw__crew_man(pool); /* the last worker may have been lost when there was no thread */
@@ -194,6 +206,8 @@ int lw_pool_stop(lw_pool *pool, lw_stop_mode mode, int64_t timeout_ms) {
         return rc;
     uint64_t deadline = lw__deadline_in(pool->set.clock, timeout_ms);
     lw__pool_begin_stop(pool, mode);
+    if (!lw__pool_is_alive(pool))
+        return LW_EFORKED;
     if (lw__runner_is_inside(pool))
         return lw__pool_stop_mode(pool) == LW__DRAINING ? leave_to_monitor(pool, deadline)
                                                         : LW_PENDING;
@@ -242,6 +256,8 @@ int lw_pool_close(lw_pool *pool) {
         lw_pool_stop(pool, LW_DROP, -1);
     else
         lw__pool_begin_stop(pool, LW_DROP);
+    if (!lw__pool_is_alive(pool))
+        return LW_EFORKED;
     if (!is_inside && has_only_to_leave(pool))
         await(pool, has_ended, LW__NEVER);
     await(pool, has_no_callers, LW__NEVER);

@@ -232,8 +232,8 @@ static void let_go(lw_pool *pool) {
 
 void lw__pool_hand_back(lw_pool *pool, void *arg) {
     atomic_fetch_add(&pool->dropped, 1);
-    if (!pool->set.on_drop)
-        return;
+    if (!pool->set.on_drop || !lw__pool_is_alive(pool))
+        return; /* what a forked child has of others is the parent's */
     struct lw__runner self = {.pool = pool, .index = LW__GUEST}; /* calls from it never wait */
     lw__runner_adopt_thread(&self);
     pool->set.on_drop(arg);
@@ -257,6 +257,8 @@ static int drop_oldest(lw_pool *pool) {
     if (lw__ring_pop(&pool->ring, &oldest, 1, &position) == 1) {
         lw__pool_drop(pool, oldest);
         LW__POINT("oldest: dropped, not settled");
+        if (!lw__pool_is_alive(pool))
+            return LW_EFORKED;
         lw__pool_settle_elsewhere(pool, 1);
     }
     return LW_PENDING;

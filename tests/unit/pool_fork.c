@@ -216,3 +216,62 @@ TEST(a_child_that_returns_from_a_task_that_the_caller_ran_goes_on_in_the_callers
     assert_int_equal(atomic_load(f.runs), 200);
     close_full(&full);
 }
+
+/* ---- inside a callback --------------------------------------------------------------------- */
+
+static struct forker callback;
+static pid_t callback_parent;
+
+static void fork_at_first_drop(void *runs) {
+    if (getpid() != callback_parent)
+        atomic_fetch_add((atomic_int *)runs, 1);
+    if (callback.child != 0)
+        return;
+    callback.child = fork();
+    if (callback.child == 0) {
+        callback.child = getpid();
+        begin_child();
+    }
+}
+
+TEST(a_child_that_returns_from_on_drop_drops_nothing_more) {
+    struct gate gate = GATE;
+    callback = (struct forker){.runs = open_shared()};
+    callback_parent = getpid();
+    lw_pool *pool = OPEN_POOL(.min_workers = 1, .on_drop = fork_at_first_drop);
+    occupy(pool, &gate, 1);
+    submit_times(pool, tick, (void *)callback.runs, 100);
+    int rc = lw_pool_stop(pool, LW_DROP, 0);
+    if (getpid() != callback_parent) {
+        assert_status(rc, LW_EFORKED);
+        _exit(0);
+    }
+    expect_good_end(callback.child);
+    assert_int_equal(atomic_load(callback.runs), 0);
+    gate_open(&gate);
+    assert_status(lw_pool_stop(pool, LW_DROP, -1), LW_OK);
+    close_pool(pool);
+}
+
+static void fork_when_stuck(void *user, const lw_pool_run_info *task) {
+    (void)task;
+    struct forker *f = user;
+    f->child = fork();
+    if (f->child == 0)
+        begin_child();
+    else
+        tally_add(&f->forked, 1);
+}
+
+TEST(the_monitor_of_a_child_that_returns_from_on_stuck_ends) {
+    struct gate gate = GATE;
+    callback = (struct forker){.runs = open_shared(), .forked = TALLY};
+    lw_pool *pool = OPEN_POOL(.min_workers = 1, .task_timeout_ms = 1, .on_stuck = fork_when_stuck,
+                              .user = &callback);
+    occupy(pool, &gate, 1);
+    tally_await(&callback.forked, 1);
+    expect_good_end(callback.child);
+    gate_open(&gate);
+    assert_status(lw_pool_stop(pool, LW_DRAIN, -1), LW_OK);
+    close_pool(pool);
+}

@@ -163,6 +163,29 @@ TEST(on_drop_may_stop_the_pool) {
     end_pool(dropping_pool);
 }
 
+static long drop_depth, drop_depth_max;
+
+static void stop_deeper(void *arg) {
+    (void)arg;
+    drop_depth++;
+    if (drop_depth_max < drop_depth)
+        drop_depth_max = drop_depth;
+    stop_when_dropped(arg);
+    drop_depth--;
+}
+
+TEST(an_on_drop_that_stops_the_pool_is_not_called_inside_itself) {
+    struct gate gate = GATE;
+    dropping_pool = OPEN_POOL(.min_workers = 1, .queue_limit = 1000, .on_drop = stop_deeper);
+    occupy(dropping_pool, &gate, 1);
+    submit_times(dropping_pool, tally_task, NULL, 1000);
+    assert_status(lw_pool_stop(dropping_pool, LW_DROP, 0), LW_ETIMEDOUT);
+    assert_int_equal(tally_read(&drops), 1000);
+    assert_int_equal(drop_depth_max, 1);
+    gate_open(&gate);
+    end_pool(dropping_pool);
+}
+
 /* ---- what a task sees of it ---------------------------------------------------------------- */
 
 /* Waits until its context changes and tells; the test says when to look. */
