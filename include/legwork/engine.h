@@ -227,7 +227,10 @@ LW_API int lw_start(lw_engine *engine, lw_error *err);
  * with a sentence; LW_EFULL (LW_REFUSE, or inside a handler when the reserve is used up; nothing to
  * drop; or more than there ever is room for);
  * LW_ETIMEDOUT, LW_ECANCELED (LW_BLOCK: the wait for room ended); LW_ESTOPPING; LW_ENOMEM;
- * LW_EFORKED. Since: 0.2 */
+ * LW_EFORKED. On a store that is a file also, with a sentence: LW_ESYSTEM (the disk is full or
+ * fails, or the file is gone), LW_EBUSY (another connection has held the file for more than about
+ * 5 s), LW_ECORRUPT (it is damaged): nothing was accepted, and it can be repeated once that is
+ * over; LW_EUNSURE: nobody knows, repeat it under its key. Since: 0.2 */
 LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err);
 
 /* Accepts up to LW_SUBMIT_MAX tasks, all or none. ids (may be NULL) has room for `count`; a task
@@ -241,7 +244,7 @@ LW_API int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t
                           lw_error *err);
 
 /* How a submit went, once it is known: LW_OK or LW_EXISTS with the id, as lw_submit returns them;
- * or why it was not accepted after all: LW_EUNSURE, LW_ESYSTEM. */
+ * or why it was not accepted after all: LW_EUNSURE, LW_ESYSTEM, LW_EBUSY, LW_ECORRUPT. */
 typedef void (*lw_submitted)(void *user, int status, lw_id id);
 
 /* Submits without waiting for the disk: `done` is called when the task is durable, or is not. In
@@ -275,7 +278,7 @@ LW_API int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snap
  * Returns LW_OK: it is. LW_PENDING: it is not yet; the snapshot shows how far it is. LW_ESTOPPING:
  * it is not, and the engine has stopped, whoever stopped it (inside a handler: it drops, and the
  * task does not run); the snapshot shows how it was left. LW_ENOTFOUND, LW_ENOMEM, LW_EINVAL,
- * LW_EFORKED; LW_EDEADLOCK: a handler would wait for its own task. A task
+ * LW_EFORKED; a client's as lw_get; LW_EDEADLOCK: a handler would wait for its own task. A task
  * that does not stay after its end (lw_retention) stays until those who wait for it have seen it;
  * if it leaves just as a wait begins, that has LW_OK and a snapshot from before, with the state 0.
  * Since: 0.2 */
@@ -309,21 +312,23 @@ typedef struct lw_explanation {
     char reasons[LW_EXPLAIN_MAX][LW_ERROR_MESSAGE_MAX]; /* sentences */
 } lw_explanation;
 
-/* Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED. Since: 0.2 */
+/* Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED; a client's as lw_get. Since: 0.2 */
 LW_API int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation);
 
 /* ---- steer -------------------------------------------------------------------------------- */
 
 /* Aborts a task that waits, at once (LW_OK); asks one that runs to give up, through its context
  * (LW_PENDING): it ends aborted if it gives up because of that. LW_ENOTFOUND: there is none, or it
- * is terminal. LW_EINVAL, LW_EFORKED. Since: 0.2 */
+ * is terminal. LW_EUNSURE: it is done, and not on disk yet; that follows, unless the process dies.
+ * LW_EINVAL, LW_EFORKED. A client's question may not get to the file: LW_EBUSY, LW_ECORRUPT,
+ * LW_ESYSTEM, and LW_EUNSURE if nobody knows. Since: 0.2 */
 LW_API int lw_cancel(lw_engine *engine, lw_id id);
 
 /* Runs a failed or aborted task again, with a fresh budget, or a scheduled one now.
  * Returns LW_OK; LW_EXISTS: its key is taken by another meanwhile; LW_PENDING: it is on its way
  * anyway, or its end is still being told (the callbacks have not returned) and nothing was done;
  * LW_ENOTFOUND; LW_EINVAL: it has finished, or its argument was handed back; LW_EFULL; LW_ENOMEM;
- * LW_ESTOPPING; LW_EFORKED. Since: 0.2 */
+ * LW_ESTOPPING; LW_EFORKED; LW_EUNSURE and a client's troubles as lw_cancel. Since: 0.2 */
 LW_API int lw_retry_now(lw_engine *engine, lw_id id, lw_error *err);
 
 #define LW_RETRY_MAX 1000 /* tasks of one call */
@@ -336,7 +341,7 @@ LW_API int lw_retry_now(lw_engine *engine, lw_id id, lw_error *err);
 LW_API int lw_retry_many(lw_engine *engine, const lw_id *ids, size_t count, size_t *retried);
 
 /* Lets a terminal task leave now. Returns LW_OK, LW_ENOTFOUND, LW_PENDING: it is not terminal,
- * LW_EINVAL, LW_EFORKED. Since: 0.2 */
+ * LW_EINVAL, LW_EFORKED; LW_EUNSURE and a client's troubles as lw_cancel. Since: 0.2 */
 LW_API int lw_forget(lw_engine *engine, lw_id id);
 
 /* A paused queue accepts tasks and starts none: once lw_pause has returned no attempt of it begins,
@@ -382,7 +387,7 @@ typedef struct lw_engine_stats {
     uint64_t workers;    /* threads now */
 } lw_engine_stats;
 
-/* Returns LW_OK, LW_EINVAL, LW_EFORKED. Since: 0.2 */
+/* Returns LW_OK, LW_EINVAL, LW_EFORKED; a client's as lw_get. Since: 0.2 */
 LW_API int lw_get_stats(lw_engine *engine, lw_engine_stats *stats);
 
 /* Figures of one queue, of one moment. */

@@ -90,6 +90,49 @@ TEST(a_database_that_was_read_only_for_a_while_can_be_opened_again) {
     close_engine(open_owner());
 }
 
+/* ---- others that have it open -------------------------------------------------------------- */
+
+static off_t size_of(const char *name) {
+    struct stat st;
+    assert_int_equal(stat(name, &st), 0);
+    return st.st_size;
+}
+
+TEST(a_transaction_that_stays_open_refuses_submits_and_then_no_more) {
+    lw_error err = {0};
+    lw_engine *engine = open_owner();
+    sqlite3 *other = connect_db(DB);
+    run_sql(other, "BEGIN IMMEDIATE");
+    assert_status(lw_submit(engine, LW_TASK(.kind = "mail"), NULL, &err), LW_EBUSY);
+    assert_sentence(&err, LW_EBUSY, "another connection holds the file");
+    run_sql(other, "ROLLBACK");
+    await_that(lw_submit(engine, LW_TASK(.kind = "mail"), NULL, NULL) == LW_OK);
+    sqlite3_close(other);
+    close_engine(engine);
+}
+
+/* Four times what SQLite lets a -wal file have before it moves it, which it cannot. */
+TEST(a_long_reader_makes_the_wal_file_grow_and_it_is_used_again_afterwards) {
+    enum { SIZE = 65536, COUNT = 256 };
+    static char payload[SIZE];
+    lw_engine *engine = open_owner();
+    sqlite3 *other = connect_db(DB);
+    const lw_task *task = LW_TASK(.kind = "mail", .payload = {payload, SIZE});
+    run_sql(other, "BEGIN");
+    assert_int_equal(ask(other, "SELECT count(*) FROM legwork_task"), 0);
+    for (int i = 0; i < COUNT; i++)
+        assert_status(lw_submit(engine, task, NULL, NULL), LW_OK); /* it holds up nobody */
+    off_t grown = size_of(DB "-wal");
+    assert_true(grown > SIZE * COUNT);
+    assert_int_equal(ask(other, "SELECT count(*) FROM legwork_task"), 0);
+    run_sql(other, "COMMIT");
+    for (int i = 0; i < COUNT; i++)
+        assert_status(lw_submit(engine, task, NULL, NULL), LW_OK);
+    assert_true(size_of(DB "-wal") < grown + SIZE * COUNT / 2);
+    sqlite3_close(other);
+    close_engine(engine);
+}
+
 /* ---- files that go ------------------------------------------------------------------------ */
 
 #define GONE "deleted, moved or replaced while it was open"
