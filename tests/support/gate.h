@@ -43,7 +43,7 @@ void tally_task(lw_ctx *ctx, void *tally);
  * passed counts when it is. It ignores whether the gate is open. */
 void until_done_task(lw_ctx *ctx, void *gate);
 
-/* For a condition that nobody announces: looks again and again, yielding. */
+/* For a condition that nobody announces: looks again and again, at first without a pause. */
 #define await_that(condition)                                       \
     do {                                                            \
         for (long deadline_ = await_start(); !(condition);)         \
