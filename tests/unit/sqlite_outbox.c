@@ -901,12 +901,15 @@ static void say(sqlite3 *db, const char *op, int id, int token) {
 
 /* What an owner finds at its start is judged as if it had been there. */
 TEST(what_a_stale_attempt_has_written_is_refused_at_open_too) {
-    enum { RETRIED = 1, LOST, LEASED, LATE, FUTURE, DIED, OTHER, LAST };
+    enum { RETRIED = 1, LOST, LEASED, LATE, FUTURE, DIED, OTHER, EARLIER, LAST };
     static const char *const words[] = {"checkpoint", "finish"};
     for (int i = 0; i < 2; i++) {
         sqlite3 *db = prepare_db();
         run_sql(db, "UPDATE legwork_meta SET value = 100 WHERE key = 'last_token';"
-                    "UPDATE legwork_meta SET value = 20 WHERE key = 'last_id'");
+                    "UPDATE legwork_meta SET value = 20 WHERE key = 'last_id';"
+                    "INSERT OR REPLACE INTO legwork_meta VALUES ('over_token', 80)");
+        make_task_row(db, EARLIER, "enqueued", "NULL", NULL);
+        say(db, words[i], EARLIER, 80);
         make_task_row(db, RETRIED, "scheduled", "90", NULL);
         make_task_row(db, LOST, "enqueued", "91", NULL);
         make_task_row(db, LEASED, "started", "92", "9000000000000");
@@ -935,6 +938,24 @@ TEST(what_a_stale_attempt_has_written_is_refused_at_open_too) {
         run_sql(db, "DELETE FROM legwork_task; DELETE FROM legwork_lease");
         sqlite3_close(db);
     }
+}
+
+TEST(nothing_is_finished_by_a_token_that_was_over_when_its_owner_closed) {
+    struct tally ran = TALLY;
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = start_tallying(&ran);
+    lw_id id = SUBMIT(engine, .kind = "nobodys");
+    SUBMIT(engine, .kind = "mail");
+    tally_await(&ran, 1);
+    assert_status(lw_stop(engine, LW_DRAIN, -1), LW_OK);
+    close_engine(engine);
+    int64_t token = ask(db, "SELECT token FROM legwork_history");
+    CHECK(token > 0);
+    say(db, "finish", (int)id, (int)token); /* that of the other one */
+    engine = OPEN_STORE(.name = "owner");
+    assert_int_equal(state_of(engine, id), LW_ENQUEUED);
+    close_engine(engine);
+    sqlite3_close(db);
 }
 
 /* Its task's row says that this attempt is over. */

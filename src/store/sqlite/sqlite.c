@@ -34,7 +34,10 @@ void lw__sqlite_free(struct lw__sqlite *sqlite) {
 }
 
 static void close_sqlite(struct lw__store *store) {
-    lw__sqlite_free(lw__sqlite_of(store));
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    lw__pump_stop(&sqlite->pump);
+    lw__sqlite_note_close(sqlite);
+    lw__sqlite_free(sqlite);
 }
 
 static void after_turn(void *user) {

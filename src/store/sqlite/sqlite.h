@@ -115,8 +115,12 @@ int lw__sqlite_client_scope_next(struct lw__store *store, uint64_t after,
 
 extern const struct lw__db_ops lw__sqlite_db_ops; /* for the pump; db is a struct lw__sqlite */
 
-/* Before the first attempt: notes in the file which tokens may be given from now on. */
+/* Before the first attempt: notes in the file which tokens may be given from now on, and that those
+ * before are over. */
 int lw__sqlite_set_tokens_aside(struct lw__sqlite *sqlite, lw_error *err);
+
+/* After the last one, when the pump has ended: if all are settled, all are over. */
+void lw__sqlite_note_close(struct lw__sqlite *sqlite);
 
 /* ---- recover.c ---------------------------------------------------------------------------- */
 

@@ -323,7 +323,14 @@ static int set_tokens_aside(struct lw__sqlite *sqlite, uint64_t last_token, lw_e
 }
 
 int lw__sqlite_set_tokens_aside(struct lw__sqlite *sqlite, lw_error *err) {
-    return set_tokens_aside(sqlite, sqlite->index->last_token, err);
+    int rc = put_meta(sqlite, "over_token", sqlite->index->last_token, err);
+    return rc == LW_OK ? set_tokens_aside(sqlite, sqlite->index->last_token, err) : rc;
+}
+
+void lw__sqlite_note_close(struct lw__sqlite *sqlite) {
+    struct lw__index *index = sqlite->index;
+    if (sqlite->pump.failures == 0 && index->journal->pending == 0 && index->claimed == 0)
+        put_meta(sqlite, "over_token", index->last_token, NULL);
 }
 
 /* Whether a commit that failed has left nothing behind. SQLite rolls back whatever has failed; but

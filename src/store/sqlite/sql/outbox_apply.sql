@@ -10,7 +10,8 @@ WHERE NOT EXISTS (SELECT 1 FROM legwork_task AS t
 
 -- Attempts that were over are refused, as they are while an owner runs. Of a task that is leased only
 -- the lease counts, and what was written before its end. Otherwise the process that died ran it: with
--- a token above the last one that was settled.
+-- a token that it has given, and above the last one that was settled. (A completion for a scope may
+-- have come from the process before that.)
 DELETE FROM legwork_outbox
 WHERE (op = 'finish' OR op = 'checkpoint')
   AND NOT EXISTS
@@ -21,6 +22,8 @@ WHERE (op = 'finish' OR op = 'checkpoint')
        AND CASE WHEN l.token IS NULL
                 THEN legwork_outbox.token > ifnull(t.token, 0)
                      AND legwork_outbox.token <= (SELECT value FROM legwork_meta WHERE key = 'last_token')
+                     AND (t.scope IS NOT NULL OR legwork_outbox.token > ifnull(
+                              (SELECT value FROM legwork_meta WHERE key = 'over_token'), 0))
                 ELSE legwork_outbox.token = l.token AND legwork_outbox.created_ms < l.until_ms END);
 
 UPDATE legwork_task SET checkpoint =
