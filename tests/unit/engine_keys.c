@@ -264,14 +264,12 @@ TEST(what_exists_takes_no_room_and_keeps_nothing_of_the_second) {
 /* Of a kind that is known, and of a new one. */
 ENGINE_TEST(many_with_one_key_need_room_for_one) {
     lw_engine *engine = OPEN_ON(url, .workers = LW_ZERO, .task_limit = 2, .overflow = LW_REFUSE);
-    const lw_task *tasks[3], *others[3];
+    const lw_task *task = LW_TASK(.kind = "mail", .key = "a"), *tasks[] = {task, task, task};
+    const lw_task *other = LW_TASK(.kind = "new", .queue = "new", .key = "a");
+    const lw_task *others[] = {other, other, other};
     lw_id ids[3];
     lw_error err = {0};
     SUBMIT(engine, .kind = "mail", .delay_ms = 100000);
-    for (int i = 0; i < 3; i++) {
-        tasks[i] = LW_TASK(.kind = "mail", .key = "a");
-        others[i] = LW_TASK(.kind = "new", .queue = "new", .key = "a");
-    }
     assert_status(lw_submit_many(engine, tasks, 3, ids, &err), LW_EXISTS);
     assert_true(ids[0] == ids[1] && ids[1] == ids[2]);
     assert_status(lw_submit_many(engine, others, 3, ids, &err), LW_EFULL);

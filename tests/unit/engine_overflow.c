@@ -126,9 +126,7 @@ ENGINE_TEST(nothing_is_dropped_in_vain) {
     struct full full;
     lw_error err = {0};
     fill_up(&full, url, LW_DROP_OLDEST, 0);
-    const lw_task *tasks[3];
-    for (int i = 0; i < 3; i++)
-        tasks[i] = LW_TASK(.kind = "mail", .queue = "narrow");
+    const lw_task *task = LW_TASK(.kind = "mail", .queue = "narrow"), *tasks[] = {task, task, task};
     assert_status(lw_submit_many(full.engine, tasks, 3, NULL, &err), LW_EFULL);
     assert_sentence(&err, LW_EFULL, "narrow");
     assert_int_equal(aborted(&full), 0);
