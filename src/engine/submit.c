@@ -204,7 +204,7 @@ static int drop_and_put(struct submission *s) {
     lw_engine *engine = s->engine;
     const struct lw__store_ops *ops = engine->store->ops;
     struct lw__put *first = &s->puts[0];
-    int rc;
+    int rc = LW_EFULL;
     first->may_drop = true;
     do {
         first->has_dropped = false;

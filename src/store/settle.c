@@ -284,18 +284,22 @@ static bool is_present_locked(struct lw__index *index, const struct lw__task *ta
                || lw__scope_is_present_locked(index, task));
 }
 
+/* One that is done already may have a result. */
+static lw_bytes result_from_outside(const struct lw__task *task, const struct lw__output *old) {
+    if (!old || !old->has_result || !(task->notes & LW__NOTE_DONE))
+        return (lw_bytes){NULL, 0};
+    return (lw_bytes){lw__output_result(old), old->result_size};
+}
+
 /* A checkpoint has to be noted; what else is published may be lost if there is no memory for it. */
 static int publish_locked(struct lw__index *index, struct lw__task *task,
                           const struct lw__publication *publication) {
     struct lw__output *old = lw__see(&task->output);
     if (publication->has_checkpoint && index->journal && !lw__journal_reserve(index->journal, 1))
         return LW_ENOMEM;
-    /* one that is done already may have a result, from outside */
-    bool has_result = old && old->has_result && task->notes & LW__NOTE_DONE;
-    lw_bytes result = {has_result ? lw__output_result(old) : NULL,
-                       has_result ? old->result_size : 0};
+    lw_bytes result = result_from_outside(task, old);
     struct lw__output *output =
-        lw__output_make(&index->allocator, old, publication, has_result, result);
+        lw__output_make(&index->allocator, old, publication, result.data != NULL, result);
     if (!output)
         return LW_ENOMEM;
     lw__task_lock(task);
