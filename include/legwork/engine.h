@@ -140,8 +140,9 @@ typedef struct lw_engine_options {
     uint64_t seed;                 /* of the jitter. Default: from the system */
     const lw_log *log;             /* copied. When a task has failed (a warning), was aborted, or
                                       has finished after errors, it gets the errors of its attempts
-                                      that were kept, each once, and how long all took. Default:
-                                      silence */
+                                      that were kept, each once, and how long all took; of one that
+                                      was aborted before it ever began at LW_LOG_DEBUG only.
+                                      Default: silence */
     lw_clock *clock;               /* Default: the system's */
     const lw_allocator *allocator; /* copied. Default: malloc */
     lw_role role;                  /* Default: LW_ROLE_OWNER */

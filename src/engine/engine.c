@@ -69,7 +69,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
         .worker_slots = engine->set.workers + engine->set.stuck_max,
         .is_synchronous = engine->set.workers == 0,
         .tells_failed = engine->set.on_failed || lw__log_wants(&engine->set.log, LW_LOG_WARN),
-        .tells_aborted = engine->set.on_aborted || lw__log_wants(&engine->set.log, LW_LOG_INFO),
+        .tells_aborted = engine->set.on_aborted || lw__log_wants(&engine->set.log, LW_LOG_DEBUG),
         .tells_errors = lw__log_wants(&engine->set.log, LW_LOG_INFO),
         .hooks = {.user = engine,
                   .wake = note_news,

@@ -76,9 +76,16 @@ static void log_end_of_other(const struct telling *t, lw_log_level level) {
             LW__FIELD_TEXT(has_failed ? "error" : "why", s->last_error));
 }
 
+/* What was aborted before it ever began is what somebody asked for, and may be thousands. */
+static lw_log_level level_of(const lw_snapshot *snapshot) {
+    if (snapshot->state == LW_FAILED)
+        return LW_LOG_WARN;
+    return snapshot->state == LW_ABORTED && snapshot->attempts == 0 ? LW_LOG_DEBUG : LW_LOG_INFO;
+}
+
 static void log_end(struct telling *t) {
     const struct lw__errors *errors = lw__see(&t->task->errors);
-    lw_log_level level = t->snapshot.state == LW_FAILED ? LW_LOG_WARN : LW_LOG_INFO;
+    lw_log_level level = level_of(&t->snapshot);
     if (errors && lw__log_wants(&t->engine->set.log, level))
         log_errors(t, level, errors);
     if (t->snapshot.state != LW_FINISHED)
