@@ -351,8 +351,12 @@ TEST(aborted_tasks_stay_as_finished_ones_do_unless_told_otherwise) {
 TEST(a_kind_takes_the_largest_numbers) {
     struct lw__kind_settings set =
         KIND(.concurrency = INT_MAX, .timeout_ms = LW_TIMEOUT_MS_MAX, .stuck_ms = LW_TIMEOUT_MS_MAX,
-             .retention = {LW_TIMEOUT_MS_MAX, LW_TASKS_MAX, LW_TIMEOUT_MS_MAX, LW_TASKS_MAX,
-                           LW_TIMEOUT_MS_MAX, LW_TASKS_MAX},
+             .retention = {.finished_ms = LW_TIMEOUT_MS_MAX,
+                           .finished_max = LW_TASKS_MAX,
+                           .failed_ms = LW_TIMEOUT_MS_MAX,
+                           .failed_max = LW_TASKS_MAX,
+                           .aborted_ms = LW_TIMEOUT_MS_MAX,
+                           .aborted_max = LW_TASKS_MAX},
              .key_window_ms = LW_TIMEOUT_MS_MAX);
     assert_int_equal(set.concurrency, INT_MAX);
     assert_int_equal(set.timeout_ns, NS(LW_TIMEOUT_MS_MAX));
