@@ -111,6 +111,18 @@ bool lw__hand_runs(const lw_engine *engine, uint64_t id) {
     return false;
 }
 
+static uint64_t pack(uint32_t number, uint32_t next, uint32_t end) {
+    return (uint64_t)number << 32 | next << 16 | end;
+}
+
+static uint32_t next_of(uint64_t cursor) {
+    return (uint32_t)(cursor >> 16 & 0xffff);
+}
+
+static uint32_t end_of(uint64_t cursor) {
+    return (uint32_t)(cursor & 0xffff);
+}
+
 /* ---- one attempt -------------------------------------------------------------------------- */
 
 /* Shows the attempt, so that it can be asked to give up, before the task says that it has
@@ -174,6 +186,14 @@ bool lw__hand_begin(struct lw__hand *hand, struct lw__task *task, uint64_t token
     return has_begun;
 }
 
+/* It is settled by itself, and may leave at once: whoever looks at the batch in a grace section, as
+ * oversight.c does, must not find it there any more. */
+static void strike_out(struct lw__hand *hand) {
+    uint32_t next = next_of(atomic_load_explicit(&hand->cursor, memory_order_relaxed));
+    if (next > 0) /* else it is of no batch */
+        atomic_store_explicit(&hand->batch[next - 1], NULL, memory_order_release);
+}
+
 bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token,
                   lw_outcome outcome) {
     lw_engine *engine = hand->engine;
@@ -182,6 +202,7 @@ bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token,
                        && hand->say.successor_count == 0
                        && lw__index_finish(engine->store, task, now);
     if (!is_finished) {
+        strike_out(hand);
         lw__verdict_settle(hand, task, token, outcome, (lw_fault)0);
         if (lw__engine_is_forked(engine))
             return false;
@@ -197,6 +218,7 @@ bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token,
 void lw__hand_crash(struct lw__hand *hand) {
     struct lw__task *task = atomic_load(&hand->task);
     lw__alarm_cancel(hand);
+    strike_out(hand);
     lw__verdict_settle(hand, task, atomic_load(&hand->token), (lw_outcome)0, LW_FAULT_CRASH);
     if (lw__engine_is_forked(hand->engine))
         return;
@@ -217,18 +239,6 @@ static bool run_task(struct lw__hand *hand, struct lw__task *task, uint64_t toke
 }
 
 /* ---- batches ------------------------------------------------------------------------------ */
-
-static uint64_t pack(uint32_t number, uint32_t next, uint32_t end) {
-    return (uint64_t)number << 32 | next << 16 | end;
-}
-
-static uint32_t next_of(uint64_t cursor) {
-    return (uint32_t)(cursor >> 16 & 0xffff);
-}
-
-static uint32_t end_of(uint64_t cursor) {
-    return (uint32_t)(cursor & 0xffff);
-}
 
 /* Collects the tasks of the batch before `upto` that have ended and that the store does not know of
  * yet; under the hand's mutex. */
@@ -345,9 +355,9 @@ static uint32_t claim(struct lw__hand *hand, struct lw__task **tasks) {
     hand->ran = hand->accounted = 0;
     for (uint32_t i = 0; i < claim.count; i++)
         atomic_store_explicit(&hand->batch[i], tasks[i], memory_order_relaxed);
-    hand->batch_token = claim.token;
     if (claim.count > 0)
         note_first(hand, tasks[0]);
+    hand->batch_token = claim.token;
     atomic_store(&hand->cursor, pack(++hand->batch_number, 0, claim.count));
     lw__mutex_unlock(&hand->mu);
     hand->left = claim.left;

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { STRIDE = 47, SYNC_STRIDE = 11, FOR_EVER = INT32_MAX };
+enum { STRIDE = 71, SYNC_STRIDE = 17, FOR_EVER = INT32_MAX };
 
 static uint64_t count_calls(unsigned calls) {
     struct errands *errands = errands_open();
