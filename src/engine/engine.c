@@ -241,6 +241,7 @@ int lw_start(lw_engine *engine, lw_error *err) {
 
 void lw__engine_free(lw_engine *engine) {
     lw_allocator allocator = engine->set.allocator;
+    atomic_store(&engine->has_stopped, true); /* answers that are left: nobody waits for quiet */
     for (uint32_t i = 0; i < engine->hand_count; i++)
         lw__hand_free(&engine->all_hands[i]);
     if (engine->all_hands)
