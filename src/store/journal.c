@@ -211,7 +211,8 @@ static void append(struct lw__journal_batch *batch, struct lw__journal_batch *mo
         exchange_entries(batch, more);
         return;
     }
-    memcpy(&batch->entries[batch->count], more->entries, more->count * sizeof *more->entries);
+    if (more->count > 0) /* else it may have no memory yet */
+        memcpy(&batch->entries[batch->count], more->entries, more->count * sizeof *more->entries);
     batch->count += more->count;
     more->count = 0;
 }

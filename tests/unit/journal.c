@@ -215,6 +215,21 @@ TEST(what_is_taken_later_stands_behind_what_was_taken_before) {
     close_journal(memory);
 }
 
+TEST(whoever_waits_can_be_taken_along_when_nothing_was_noted) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    struct lw__journal_wait wait = {0};
+    PUT(&rig, 0);
+    take();
+    lw__journal_await_locked(&journal, &wait);
+    take();
+    assert_int_equal(batch.count, 1);
+    flush();
+    lw__journal_tell(&journal, &batch, LW_OK);
+    assert_int_equal(wait.is_over, 1);
+    close_journal(memory);
+}
+
 TEST(what_there_is_no_memory_to_take_along_stays_for_the_next_turn) {
     lw_test_memory *memory = open_memory();
     open_journal(memory);
