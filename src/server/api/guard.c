@@ -36,7 +36,7 @@ static bool is_own_origin(struct lw__slice origin, struct lw__slice host) {
     if (!begins_with(origin, "http://"))
         return false;
     struct lw__slice rest = lw__slice_between(origin.data + 7, lw__slice_end(origin));
-    return rest.size == host.size && memcmp(rest.data, host.data, host.size) == 0;
+    return rest.size > 0 && rest.size == host.size && memcmp(rest.data, host.data, host.size) == 0;
 }
 
 int lw__guard(const struct lw__http_request *request, bool changes, lw_error *err) {
