@@ -212,11 +212,12 @@ static uint64_t clamp(uint64_t value, uint64_t min, uint64_t max) {
     return value < min ? min : value > max ? max : value;
 }
 
-/* While signs come there is no need to listen for more: it looks soon anyway. */
+/* While signs come there is no need to listen for more: it looks soon anyway. So it does at first:
+ * whoever began to write before there was a watch has given no sign. */
 static void await_change(struct lw__store *store, int64_t version, uint64_t deadline) {
     lw_clock *clock = lw__clock_system();
     int fd = open_watch(lw__sqlite_of(store));
-    uint64_t now = lw__now(clock), began = now, sign_until = 0;
+    uint64_t now = lw__now(clock), began = now, sign_until = now + SIGN_NS;
     while (version_of(store) == version && (now = lw__now(clock)) < deadline) {
         bool is_near = now < sign_until;
         uint64_t pause = is_near  ? clamp((now - began) / 8, LOOK_NS_MIN, LOOK_NS_MAX)
