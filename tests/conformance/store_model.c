@@ -877,7 +877,7 @@ static void run_seed(struct rig *rig) {
     wind_up();
 }
 
-TEST_WITH(a_store_does_what_a_plain_model_does, .seconds = 120) {
+TEST(a_store_does_what_a_plain_model_does) {
     const char *given = getenv("LW_SEED");
     uint64_t first = given ? strtoull(given, NULL, 10) : 1;
     uint64_t last = given ? first : (uint64_t)(test_scale(600, 20000) / test_stride(6));

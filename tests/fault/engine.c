@@ -124,7 +124,7 @@ static void start_or_say_why(lw_test_memory *memory, uint64_t nth) {
         assert_sentence(&err, LW_ENOMEM, "memory");
         start(engine); /* it may be tried again */
     }
-    assert_status(lw_stop(engine, LW_DRAIN, 50000), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, 200000), LW_OK);
     close_engine(engine);
 }
 

@@ -40,7 +40,7 @@ static void cut_at(uint64_t nth, enum cut_left left, uint64_t seed) {
     errands_close(errands);
 }
 
-TEST_WITH(a_power_cut_at_any_call_loses_nothing_that_was_answered, .seconds = 120) {
+TEST(a_power_cut_at_any_call_loses_nothing_that_was_answered) {
     uint64_t calls = prepare();
     uint64_t stride = (uint64_t)(test_scale(STRIDE, 1) * test_stride(3));
     printf("%llu calls, cut at each %lluth\n", (unsigned long long)calls,
@@ -49,7 +49,7 @@ TEST_WITH(a_power_cut_at_any_call_loses_nothing_that_was_answered, .seconds = 12
         cut_at(nth, CUT_LEFT_NOTHING, 0);
 }
 
-TEST_WITH(whatever_a_power_cut_leaves_of_the_last_writes, .seconds = 120) {
+TEST(whatever_a_power_cut_leaves_of_the_last_writes) {
     uint64_t calls = prepare(), random = seed_of_run();
     for (long i = 0; i < test_scale(RANDOM, RANDOM_SOAK); i++) {
         random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);

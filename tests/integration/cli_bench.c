@@ -1,4 +1,5 @@
 /* `legwork bench` against the real server: it counts, and leaves nothing behind. */
+#include "gate.h"
 #include "served.h"
 #include "test.h"
 
@@ -161,12 +162,7 @@ static void start_bench(struct served *bench, int *out, const char *mode) {
 }
 
 static void await_tasks(void) {
-    bool is_there = false;
-    while (!is_there) {
-        struct answer a = served_ask(&s, "GET /v1/tasks/100", NULL);
-        is_there = a.code == 200;
-        answer_free(&a);
-    }
+    await_that(served_code(&s, "GET /v1/tasks/100", NULL) == 200);
 }
 
 static void interrupt(const char *mode) {

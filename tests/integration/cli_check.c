@@ -1,5 +1,6 @@
 /* Settings as a user gets them wrong: what `legwork check` says, and what a running server does
  * with them. */
+#include "gate.h"
 #include "served.h"
 #include "test.h"
 
@@ -73,14 +74,17 @@ static void keep_errors(void) {
     CHECK(freopen("errors", "w", stderr) != NULL);
 }
 
+static const char *read_errors(void) {
+    FILE *file = fopen("errors", "r");
+    size_t size = file ? fread(said, 1, sizeof said - 1, file) : 0;
+    said[size] = '\0';
+    if (file)
+        fclose(file);
+    return said;
+}
+
 static void await_error(const char *sentence) {
-    do {
-        FILE *file = fopen("errors", "r");
-        size_t size = file ? fread(said, 1, sizeof said - 1, file) : 0;
-        said[size] = '\0';
-        if (file)
-            fclose(file);
-    } while (!strstr(said, sentence));
+    await_that(strstr(read_errors(), sentence));
 }
 
 TEST(a_running_server_says_which_changes_need_a_restart) {

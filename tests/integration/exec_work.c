@@ -1,5 +1,6 @@
 /* `legwork work`: a command that does the tasks of a queue, of a server or of a store. */
 #include "commands.h"
+#include "gate.h"
 #include "served.h"
 #include "test.h"
 
@@ -138,8 +139,7 @@ TEST(a_lease_is_extended_while_the_command_runs) {
     submit("x");
     WORK("--queue", "q", "--url", url, "--lease", "3s", "--", "sh", "-c", WAITING);
     int watch = watch_command();
-    while (extensions() < 4) /* each is a third of a lease */
-        ;
+    await_that(extensions() >= 4); /* each is a third of a lease */
     release("go");
     await_part("GET /v1/tasks/1", "finished");
     assert_has(said, "\"attempts\":1");

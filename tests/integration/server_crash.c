@@ -1,5 +1,6 @@
 /* kill -9 and restarts under load, with clients and workers that reconnect: what was answered with
  * 201 is there, what was answered with 204 is finished. */
+#include "gate.h"
 #include "served.h"
 #include "test.h"
 
@@ -7,7 +8,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,8 +187,7 @@ static void run_under_load(int rounds, void (*end)(struct served *s), const char
         CHECK(pthread_create(&workers[i], NULL, run_worker, NULL) == 0);
     for (int i = 0; i < rounds; i++) {
         int goal = acknowledged + 200;
-        while (acknowledged < goal)
-            sched_yield();
+        await_that(acknowledged >= goal);
         end(&s);
         served_start_with(&s, NULL, hand_over);
     }
@@ -202,11 +201,11 @@ static void run_under_load(int rounds, void (*end)(struct served *s), const char
     close(listening);
 }
 
-TEST_WITH(nothing_that_was_acknowledged_is_lost_when_the_server_is_killed, .seconds = 180) {
+TEST(nothing_that_was_acknowledged_is_lost_when_the_server_is_killed) {
     run_under_load((int)test_scale(5, 50), served_kill, "kills");
 }
 
-TEST_WITH(nothing_is_lost_or_refused_by_restarts_under_load, .seconds = 180) {
+TEST(nothing_is_lost_or_refused_by_restarts_under_load) {
     stopping = 503;
     run_under_load((int)test_scale(5, 50), served_stop, "restarts");
 }

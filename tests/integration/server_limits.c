@@ -19,12 +19,7 @@ static void expect(int code, const char *what, const char *body) {
 }
 
 static void await_figure(const char *line) {
-    bool is_there = false;
-    while (!is_there) {
-        struct answer a = served_ask(&s, "GET /metrics", NULL);
-        is_there = a.body && strstr(a.body, line);
-        answer_free(&a);
-    }
+    served_await(&s, "GET /metrics", line, NULL, 0);
 }
 
 /* Waits for the end, and throws away what comes before it. */
@@ -66,9 +61,12 @@ TEST(a_silent_connection_is_closed) {
     int fd = served_connect(&s);
     assert_ends(fd);
     close(fd);
-    fd = served_connect(&s);
-    send_request(fd, "GET /healthz", NULL, 0);
-    struct answer a = read_answer(fd, false);
+    struct answer a;
+    do { /* whoever needs a second to ask finds it closed, too */
+        fd = served_connect(&s);
+        send_request(fd, "GET /healthz", NULL, 0);
+        a = read_answer(fd, false);
+    } while (a.code == 0 && close(fd) == 0);
     assert_int_equal(a.code, 200);
     answer_free(&a);
     assert_ends(fd);
@@ -247,7 +245,7 @@ static void submit_all_at_once(void) {
     }
 }
 
-TEST_WITH(ten_thousand_idle_connections_take_little_memory_and_hold_up_nobody, .seconds = 120) {
+TEST(ten_thousand_idle_connections_take_little_memory_and_hold_up_nobody) {
     int count = crowd_size();
     int *crowd = malloc((size_t)count * sizeof *crowd);
     served_start(&s, NULL);

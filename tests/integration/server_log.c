@@ -1,4 +1,5 @@
 /* What the server says on standard error cannot be forged by those who ask it. */
+#include "gate.h"
 #include "served.h"
 #include "test.h"
 
@@ -78,9 +79,7 @@ TEST(a_wrong_setting_is_one_line_of_the_log) {
     file = fopen("legwork.conf", "w");
     CHECK(file && fputs("[limits]\nbody-max = \x1b[2J\xff\n", file) >= 0 && fclose(file) == 0);
     kill(s.pid, SIGHUP);
-    do {
-        read_log(log, sizeof log);
-    } while (!strstr(log, "the settings stay as they are"));
+    await_that(read_log(log, sizeof log) > 0 && strstr(log, "the settings stay as they are"));
     served_stop(&s);
     assert_plain(log, read_log(log, sizeof log));
 }

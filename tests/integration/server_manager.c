@@ -166,7 +166,7 @@ static int open_notify(bool is_abstract) {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     CHECK(fd >= 0);
     CHECK(bind(fd, (struct sockaddr *)&address, (socklen_t)(sizeof(sa_family_t) + size)) == 0);
-    struct timeval limit = {.tv_sec = 30};
+    struct timeval limit = {.tv_sec = 200};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     return fd;
 }

@@ -1,4 +1,5 @@
 /* Start, stop, settings. */
+#include "gate.h"
 #include "served.h"
 #include "test.h"
 
@@ -70,8 +71,7 @@ static void write_file(const char *path, const char *text) {
 
 /* Until the server says so: it reads the file in its own time. */
 static void await_code(int code, const char *what, const char *body) {
-    while (code_of(what, body) != code)
-        ;
+    await_that(code_of(what, body) == code);
 }
 
 TEST(sighup_reads_the_settings_again) {
@@ -118,14 +118,9 @@ TEST(a_stop_answers_those_who_wait) {
     assert_int_equal(code_of("POST /v1/queues/q/tasks?kind=k", "x"), 201);
     int idle = served_connect(&s), fd = served_connect(&s);
     send_request(fd, "GET /v1/tasks/1?wait=5m", NULL, 0);
-    struct answer a = {0};
-    do {
-        answer_free(&a);
-        a = served_ask(&s, "GET /metrics", NULL);
-    } while (!strstr(a.body, "legwork_http_waiting_requests 1\n"));
-    answer_free(&a);
+    served_await(&s, "GET /metrics", "legwork_http_waiting_requests 1\n", NULL, 0);
     kill(s.pid, SIGTERM);
-    a = read_answer(fd, false);
+    struct answer a = read_answer(fd, false);
     assert_int_equal(a.code, 200);
     assert_true(a.is_last);
     answer_free(&a);
@@ -165,11 +160,7 @@ TEST(a_drain_is_a_stop) {
 static void await_figure(const char *name, int count) {
     char line[64];
     snprintf(line, sizeof line, "\nlegwork_http_%s %d\n", name, count);
-    for (bool is_there = false; !is_there;) {
-        struct answer a = served_ask(&s, "GET /metrics", NULL);
-        is_there = a.body && strstr(a.body, line);
-        answer_free(&a);
-    }
+    served_await(&s, "GET /metrics", line, NULL, 0);
 }
 
 static long long claim_token(void) {

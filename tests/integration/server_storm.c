@@ -91,10 +91,10 @@ static void weather(const char *store) {
     served_stop(&s);
 }
 
-TEST_WITH(workers_that_come_and_go_cost_no_task, .seconds = 180) {
+TEST(workers_that_come_and_go_cost_no_task) {
     weather("sqlite:tasks.db");
 }
 
-TEST_WITH(workers_that_come_and_go_cost_no_task_in_memory, .seconds = 180) {
+TEST(workers_that_come_and_go_cost_no_task_in_memory) {
     weather("memory:");
 }

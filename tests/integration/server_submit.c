@@ -22,8 +22,7 @@ static const char *expect(int code, const char *what, const char *body) {
 static void await_waiting(int count) {
     char line[64];
     snprintf(line, sizeof line, "legwork_http_waiting_requests %d\n", count);
-    while (!strstr(expect(200, "GET /metrics", NULL), line))
-        ;
+    served_await(&s, "GET /metrics", line, NULL, 0);
 }
 
 /* ---- submit -------------------------------------------------------------------------------- */

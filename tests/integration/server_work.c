@@ -45,8 +45,7 @@ static void assert_state(long long id, const char *state) {
 static void await_waiting(int count) {
     char line[64];
     snprintf(line, sizeof line, "legwork_http_waiting_requests %d\n", count);
-    while (!strstr(expect(200, "GET /metrics", NULL), line))
-        ;
+    served_await(&s, "GET /metrics", line, NULL, 0);
 }
 
 /* ---- claim --------------------------------------------------------------------------------- */
@@ -347,8 +346,7 @@ static void leave_unread(int fd, int id) {
     await_waiting(1);
     submit("", "x");
     snprintf(what, sizeof what, "GET /v1/tasks/%d", id);
-    while (!strstr(expect(200, what, NULL), "\"state\":\"started\""))
-        ;
+    served_await(&s, what, "\"state\":\"started\"", NULL, 0);
     close(fd);
     const char *claimed = expect(200, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL);
     assert_int_equal(number_in(claimed, "id"), id);
@@ -433,7 +431,7 @@ static void *submit_one(void *arg) {
     return NULL;
 }
 
-TEST_WITH(a_worker_that_goes_in_the_very_moment_costs_no_task, .seconds = 120) {
+TEST(a_worker_that_goes_in_the_very_moment_costs_no_task) {
     served_start(&s, (const char *const[]){"--socket", "socket", NULL});
     for (long i = 0; i < test_scale(200, 2000); i++) {
         pthread_t submitter;

@@ -222,7 +222,7 @@ static int live_and_die(const char *seed) {
     return deaths;
 }
 
-TEST_WITH(a_site_is_finished_whatever_step_the_process_dies_in, .seconds = 120) {
+TEST(a_site_is_finished_whatever_step_the_process_dies_in) {
     char seed[24];
     int deaths = 0;
     for (int i = 0; i < test_scale(12, 300); i++) {

@@ -295,7 +295,7 @@ static void report(const struct race *race, const char *garbage) {
     fflush(stdout);
 }
 
-TEST_WITH(races_leave_a_whole_site_or_nothing, .seconds = 240) {
+TEST(races_leave_a_whole_site_or_nothing) {
     struct race *race = open_race(false);
     const char *garbage = NULL;
     long races = test_scale(50, 2000);
@@ -308,7 +308,7 @@ TEST_WITH(races_leave_a_whole_site_or_nothing, .seconds = 240) {
 }
 
 /* So that it is known that the test above would see it. */
-TEST_WITH(without_the_fence_the_same_races_leave_garbage, .seconds = 240) {
+TEST(without_the_fence_the_same_races_leave_garbage) {
     struct race *race = open_race(true);
     const char *garbage = NULL;
     while (!garbage && race->round * LANES < 2000)

@@ -325,11 +325,11 @@ static _Noreturn void live_to_the_end(struct world *w) {
         CHECK(lw_list(w->engine, LW_FILTER(.is_unfinished = true), take_id, &id) >= 0);
         if (id == 0)
             break;
-        int rc = lw_wait(w->engine, id, 30000, NULL);
+        int rc = lw_wait(w->engine, id, 200000, NULL);
         if (rc != LW_ENOTFOUND) /* a fleeting one */
             assert_status(rc, LW_OK);
     }
-    assert_status(lw_stop(w->engine, LW_DRAIN, 30000), LW_OK);
+    assert_status(lw_stop(w->engine, LW_DRAIN, 200000), LW_OK);
     assert_status(lw_close(w->engine), LW_OK);
     exit(EXIT_SUCCESS);
 }

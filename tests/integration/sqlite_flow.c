@@ -280,18 +280,18 @@ static void kill_at_every_call(bool is_delete) {
     CHECK(call > 20);
 }
 
-TEST_WITH(killed_in_any_handler_it_reaches_its_goal, .seconds = 120) {
+TEST(killed_in_any_handler_it_reaches_its_goal) {
     kill_at_every_moment(false);
 }
 
-TEST_WITH(killed_in_any_handler_it_is_deleted_all_the_same, .seconds = 120) {
+TEST(killed_in_any_handler_it_is_deleted_all_the_same) {
     kill_at_every_moment(true);
 }
 
-TEST_WITH(killed_at_any_write_it_reaches_its_goal, .seconds = 120) {
+TEST(killed_at_any_write_it_reaches_its_goal) {
     kill_at_every_call(false);
 }
 
-TEST_WITH(killed_at_any_write_it_is_deleted_all_the_same, .seconds = 120) {
+TEST(killed_at_any_write_it_is_deleted_all_the_same) {
     kill_at_every_call(true);
 }

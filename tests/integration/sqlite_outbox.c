@@ -98,7 +98,7 @@ static void kill_one(pid_t child) {
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-TEST_WITH(whatever_is_killed_each_committed_entry_has_exactly_one_effect, .seconds = 120) {
+TEST(whatever_is_killed_each_committed_entry_has_exactly_one_effect) {
     make_tables();
     pid_t accepting = spawn(be_accepting), owning = spawn(be_owning);
     for (int round = 0; round < test_scale(12, 200); round++) {

@@ -81,7 +81,7 @@ TEST(a_task_that_kills_its_process_is_given_up_and_others_are_not_charged) {
 
     lw_engine *engine = open_engine(&ledger);
     assert_status(lw_start(engine, NULL), LW_OK);
-    assert_status(lw_stop(engine, LW_DRAIN_ALL, 30000), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN_ALL, 200000), LW_OK);
     assert_int_equal(lw_list(engine, NULL, check_end, NULL), HARMLESS + 1);
     assert_status(lw_close(engine), LW_OK);
 

@@ -429,11 +429,11 @@ static void run_races(uint64_t seed, long wanted) {
            races, held, first, seed - 1);
 }
 
-TEST_WITH(a_site_is_wholly_there_or_wholly_gone_whatever_races, .seconds = 120) {
+TEST(a_site_is_wholly_there_or_wholly_gone_whatever_races) {
     run_races(first_seed(), test_scale(50000, 500000) / test_stride(10));
 }
 
-TEST_WITH(and_so_it_is_with_other_seeds, .seconds = 120) {
+TEST(and_so_it_is_with_other_seeds) {
     run_races(first_seed() + 1000000, test_scale(50000, 500000) / test_stride(10));
 }
 

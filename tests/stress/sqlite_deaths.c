@@ -205,15 +205,14 @@ static void expect_one_or_two(bool is_dead) {
     audit_effects(is_dead ? 2 : 1);
 }
 
-TEST_WITH(an_effect_in_the_transaction_of_its_completion_is_there_exactly_once, .seconds = 120) {
+TEST(an_effect_in_the_transaction_of_its_completion_is_there_exactly_once) {
     is_outside = true;
     assert_int_equal(die_at_each(RAN, accept_entries, run_entries, expect_one), ENTRIES);
     assert_true(die_at_each(WRITTEN, accept_entries, run_entries, expect_one) > 1);
     assert_true(die_at_each(COMMITTED, accept_entries, run_entries, expect_one) > 1);
 }
 
-TEST_WITH(any_other_effect_is_there_at_least_once_and_twice_if_a_death_came_between,
-          .seconds = 120) {
+TEST(any_other_effect_is_there_at_least_once_and_twice_if_a_death_came_between) {
     is_outside = false;
     assert_int_equal(die_at_each(RAN, accept_entries, run_entries, expect_one_or_two), ENTRIES);
     assert_int_equal(ask_once("SELECT count(*) FROM effect"), ENTRIES); /* nobody died at last */

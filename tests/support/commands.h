@@ -17,11 +17,11 @@ void read_pids(const char *path, pid_t *pids, size_t count);
 /* Opens a named pipe for writing, which lets somebody who reads from it go on, and closes it. */
 void release(const char *path);
 
-/* A process that is not ours: a descriptor by which its end can be waited for. It must be there
- * when this is called. */
+/* A process that is not ours: a descriptor by which its end can be waited for; -1 if it has ended
+ * already, which one that is to be killed after a while may have. */
 int watch_process(pid_t pid);
 
-/* Waits for its end, for up to a minute; the test fails otherwise. Closes the descriptor. */
+/* Waits for its end, and the test fails if that does not come. Closes the descriptor. */
 void await_death(int watch);
 
 #endif

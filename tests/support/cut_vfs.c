@@ -78,7 +78,8 @@ static void apply(struct image *image, const struct change *change, size_t begin
         image->exists = true;
         if (change->at + end > image->size)
             resize_image(image, change->at + end);
-        memcpy(image->bytes + change->at + begin, change->bytes + begin, end - begin);
+        if (begin < end) /* else it may have no bytes at all */
+            memcpy(image->bytes + change->at + begin, change->bytes + begin, end - begin);
         break;
     case TRUNCATED: resize_image(image, change->size); break;
     case REMOVED:

@@ -9,9 +9,10 @@
 #include <time.h>
 
 enum {
-    PATIENCE_S = 50, /* a test has 60, and ten times that under a sanitizer */
-    LOOKS_BEFORE_NAP = 200,
-    NAP_NS = 200000,
+    PATIENCE_S = 200, /* a test has 240, and more under a sanitizer */
+    LOOKS_BEFORE_NAP = 50,
+    NAP_GROWS_NS = 10000, /* with every look */
+    NAP_MAX_NS = 10000000,
 };
 
 static struct timespec in_a_while(void) {
@@ -87,8 +88,9 @@ long await_start(void) {
 
 /* What takes long leaves the processors to those who make it come true. */
 static void look_away(void) {
-    const struct timespec nap = {.tv_nsec = NAP_NS};
-    if (++looks < LOOKS_BEFORE_NAP)
+    long long ns = (long long)++looks * NAP_GROWS_NS;
+    const struct timespec nap = {.tv_nsec = ns < NAP_MAX_NS ? ns : NAP_MAX_NS};
+    if (looks < LOOKS_BEFORE_NAP)
         sched_yield();
     else
         nanosleep(&nap, NULL);

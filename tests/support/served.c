@@ -1,5 +1,7 @@
 /* The server as a process, and a client of raw bytes. */
 #include "served.h"
+
+#include "gate.h"
 #include "test.h"
 
 #include <arpa/inet.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #define FLAGS_MAX 32
+#define ANSWER_S 200 /* at most, for an answer to come: a test has 240 */
 
 #ifndef LEGWORK_COMMAND
 #define LEGWORK_COMMAND "legwork"
@@ -145,7 +148,7 @@ void served_kill(struct served *s) {
 /* ---- bytes --------------------------------------------------------------------------------- */
 
 static void set_limit(int fd) {
-    struct timeval limit = {.tv_sec = 30};
+    struct timeval limit = {.tv_sec = ANSWER_S};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
@@ -217,7 +220,7 @@ static char *read_head(int fd) {
     for (;;) {
         ssize_t got = recv(fd, head + size, 1, 0);
         if (got < 0 && errno == EAGAIN)
-            test_check_failed("an answer within 30 s", __FILE__, __LINE__);
+            test_check_failed("an answer comes", __FILE__, __LINE__);
         if (got <= 0)
             break;
         head[++size] = '\0';
@@ -294,14 +297,19 @@ int served_code(const struct served *s, const char *what, const char *body) {
     return code;
 }
 
+static bool says(const struct served *s, const char *what, const char *part, char *said,
+                 size_t room) {
+    struct answer a = served_ask(s, what, NULL);
+    bool is_there = a.body && strstr(a.body, part);
+    if (said)
+        snprintf(said, room, "%s", a.body ? a.body : "");
+    answer_free(&a);
+    return is_there;
+}
+
 void served_await(const struct served *s, const char *what, const char *part, char *said,
                   size_t room) {
-    for (bool is_there = false; !is_there;) {
-        struct answer a = served_ask(s, what, NULL);
-        is_there = a.body && strstr(a.body, part);
-        snprintf(said, room, "%s", a.body ? a.body : "");
-        answer_free(&a);
-    }
+    await_that(says(s, what, part, said, room));
 }
 
 void assert_has(const char *text, const char *part) {

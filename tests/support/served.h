@@ -77,7 +77,8 @@ const char *served_expect(const struct served *s, int code, const char *what, co
 /* Only the code of the answer. */
 int served_code(const struct served *s, const char *what, const char *body);
 
-/* Asks as often as it takes until the body has this part; the body is in `said` then. */
+/* Asks as often as it takes until the body has this part; the body is in `said` then, unless that
+ * is NULL. */
 void served_await(const struct served *s, const char *what, const char *part, char *said,
                   size_t room);
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define LONG_MS 50000
+#define LONG_MS 200000
 
 static struct tally arrived = TALLY;
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define LONG_MS 50000
+#define LONG_MS 200000
 
 static lw_snapshot look(lw_engine *engine, lw_id id) {
     lw_snapshot s = LW_SNAPSHOT_INIT;

@@ -78,9 +78,9 @@ TEST(every_call_says_that_the_engine_is_the_parents) {
     tally_await(&gate.arrived, 1);
     assert_int_equal(in_child(ask_all), 100);
     gate_open(&gate);
-    assert_status(lw_wait(engine, id, 50000, NULL), LW_OK);
+    assert_status(lw_wait(engine, id, 200000, NULL), LW_OK);
     assert_int_equal(state_of(engine, id), LW_FINISHED);
-    assert_status(lw_stop(engine, LW_DRAIN, 50000), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, 200000), LW_OK);
     close_engine(engine);
 }
 
@@ -89,7 +89,7 @@ static int use_a_new_one(void) {
     handle(own, "mail", do_done, NULL);
     start(own);
     lw_id own_id = SUBMIT(own, .kind = "mail");
-    assert_status(lw_wait(own, own_id, 50000, NULL), LW_OK);
+    assert_status(lw_wait(own, own_id, 200000, NULL), LW_OK);
     close_engine(own);
     return 100;
 }
@@ -99,6 +99,6 @@ TEST(a_child_may_open_an_engine_of_its_own) {
     handle(engine, "mail", do_done, NULL);
     start(engine);
     assert_int_equal(in_child(use_a_new_one), 100);
-    assert_status(lw_wait(engine, SUBMIT(engine, .kind = "mail"), 50000, NULL), LW_OK);
+    assert_status(lw_wait(engine, SUBMIT(engine, .kind = "mail"), 200000, NULL), LW_OK);
     close_engine(engine);
 }

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#define LONG_MS 50000
+#define LONG_MS 200000
 
 static atomic_int *in_child; /* calls of the program's functions, there */
 static atomic_bool has_forked;

@@ -244,9 +244,9 @@ TEST(a_second_start_leaves_the_workers_at_work) {
     start(engine);
     assert_status(lw_start(engine, NULL), LW_EINVAL);
     for (int i = 0; i < 100; i++)
-        assert_status(lw_wait(engine, SUBMIT(engine, .kind = "mail"), 50000, NULL), LW_OK);
+        assert_status(lw_wait(engine, SUBMIT(engine, .kind = "mail"), 200000, NULL), LW_OK);
     assert_status(lw_start(engine, NULL), LW_EINVAL);
-    assert_status(lw_stop(engine, LW_DRAIN, 50000), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, 200000), LW_OK);
     close_engine(engine);
 }
 
@@ -284,8 +284,8 @@ TEST(tasks_of_before_the_start_run_after_it) {
         start(engine);
         if (workers == 0)
             assert_int_equal(lw_test_run(engine), 2);
-        assert_status(lw_wait(engine, first, 50000, NULL), LW_OK);
-        assert_status(lw_wait(engine, second, 50000, NULL), LW_OK);
+        assert_status(lw_wait(engine, first, 200000, NULL), LW_OK);
+        assert_status(lw_wait(engine, second, 200000, NULL), LW_OK);
         close_engine(engine);
     }
 }
@@ -306,7 +306,7 @@ TEST(others_may_submit_while_it_starts) {
         pthread_t thread = start_thread(submit_some, engine);
         start(engine);
         join_thread(thread);
-        assert_status(lw_wait_idle(engine, 50000), LW_OK);
+        assert_status(lw_wait_idle(engine, 200000), LW_OK);
         assert_status(lw_get_stats(engine, &stats), LW_OK);
         assert_int_equal(stats.finished_total, 200);
         close_engine(engine);

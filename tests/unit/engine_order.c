@@ -170,7 +170,7 @@ TEST(a_kind_at_its_limit_is_skipped_and_keeps_no_worker_from_others) {
     assert_int_equal(tally_read(&gate.arrived), 1);
     gate_open(&gate);
     tally_await(&gate.passed, 5);
-    assert_status(lw_stop(engine, LW_DRAIN, 50000), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, 200000), LW_OK);
     close_engine(engine);
 }
 
@@ -192,7 +192,7 @@ TEST(no_more_attempts_of_a_kind_run_at_once_than_it_says) {
     for (int i = 0; i < 3000; i++)
         SUBMIT(engine, .kind = "few", .queue = i % 2 ? "a" : "b");
     tally_await(&finished, 3000);
-    assert_status(lw_stop(engine, LW_DRAIN, 50000), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, 200000), LW_OK);
     assert_in_range(atomic_load(&most), 1, 2);
     close_engine(engine);
 }

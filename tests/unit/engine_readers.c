@@ -115,7 +115,7 @@ static void *read_by_list(void *arg) {
     return NULL;
 }
 
-TEST_WITH(no_snapshot_is_torn_whatever_happens_to_its_task, .seconds = 120) {
+TEST(no_snapshot_is_torn_whatever_happens_to_its_task) {
     struct one one = {.attempts = 40, .steps = test_scale(100, 5000)};
     pthread_t threads[READERS];
     one.engine = OPEN_ENGINE(.workers = 2);
@@ -166,7 +166,7 @@ static void *read_what_comes_and_goes(void *engine) {
     return NULL;
 }
 
-TEST_WITH(tasks_that_come_and_go_are_seen_whole_or_not_at_all, .seconds = 120) {
+TEST(tasks_that_come_and_go_are_seen_whole_or_not_at_all) {
     pthread_t threads[4];
     lw_engine *engine = OPEN_ENGINE(.workers = 2);
     handle(engine, "short", do_done,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LONG_MS 50000
+#define LONG_MS 200000
 #define NO_JITTER .jitter_percent = LW_ZERO
 
 struct world {

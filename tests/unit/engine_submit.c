@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LONG_MS 50000 /* only ever waited for when something is broken */
+#define LONG_MS 200000 /* only ever waited for when something is broken */
 
 static struct tally runs = TALLY, drops = TALLY, ends = TALLY;
 

@@ -160,7 +160,7 @@ TEST(what_was_not_told_yet_is_neither_forgotten_nor_retried) {
     close_engine(engine);
 }
 
-TEST_WITH(a_close_tells_what_nobody_has_told, .seconds = 20) {
+TEST(a_close_tells_what_nobody_has_told) {
     lw_engine *engine = open_engine(LW_ENGINE_OPTIONS(CALLBACKS));
     lw_id id = SUBMIT(engine, .kind = "mail", .run = do_done, ARGUMENT, ON_END);
     assert_status(lw_cancel(engine, id), LW_OK);

@@ -91,9 +91,9 @@ TEST(an_attempt_that_crashes_has_none) {
     handle(engine, "next", do_count, NULL);
     start(engine);
     lw_id id = SUBMIT(engine, .kind = "first");
-    assert_status(lw_wait(engine, id, 50000, NULL), LW_OK);
+    assert_status(lw_wait(engine, id, 200000, NULL), LW_OK);
     assert_int_equal(state_of(engine, id), LW_FAILED);
-    assert_status(lw_stop(engine, LW_DRAIN, 50000), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, 200000), LW_OK);
     close_engine(engine);
     assert_int_equal(tally_read(&runs), 0);
     assert_int_equal(tally_read(&drops), 1);
@@ -320,7 +320,7 @@ TEST(a_long_chain_of_successors_keeps_one_place) {
     int left = 1000;
     SUBMIT(engine, .kind = "first", .payload = {&left, sizeof left});
     tally_await(&runs, 1000);
-    assert_status(lw_stop(engine, LW_DRAIN, 50000), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, 200000), LW_OK);
     close_engine(engine);
 }
 

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define LONG_MS 50000
+#define LONG_MS 200000
 
 static struct gate gate = GATE;
 static struct tally runs = TALLY;

@@ -339,7 +339,7 @@ static void run_model(uint64_t seed) {
     }
 }
 
-TEST_WITH(random_use_agrees_with_a_plain_model, .seconds = 120) {
+TEST(random_use_agrees_with_a_plain_model) {
     const char *given = getenv("LW_SEED");
     uint64_t first = given != NULL ? strtoull(given, NULL, 10) : 1;
     uint64_t last = given != NULL ? first : (uint64_t)test_scale(200, 20000);
