@@ -80,7 +80,9 @@ static void remove_files(const char *path) {
 }
 
 static int show(void) {
-    char path[] = "/tmp/durable_email-XXXXXX";
+    const char *folder = getenv("TMPDIR");
+    char path[250];
+    snprintf(path, sizeof path, "%s/durable_email-XXXXXX", folder && *folder ? folder : "/tmp");
     int file = mkstemp(path), until_killed = KILLED_AFTER, status = 0;
     if (file < 0)
         return perror(path), 1;

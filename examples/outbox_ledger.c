@@ -122,9 +122,11 @@ static void remove_files(const char *folder) {
 }
 
 int main(void) {
-    char folder[] = "/tmp/ledger-XXXXXX";
+    const char *parent = getenv("TMPDIR");
+    char folder[250];
+    snprintf(folder, sizeof folder, "%s/ledger-XXXXXX", parent && *parent ? parent : "/tmp");
     if (!mkdtemp(folder) || chdir(folder) != 0)
-        return 1;
+        return perror(folder), 1;
     sqlite3 *bank = open_bank();
     run(bank, "CREATE TABLE account (name TEXT, cents INTEGER);"
               "CREATE TABLE transfer (number INTEGER PRIMARY KEY, cents INTEGER);"
