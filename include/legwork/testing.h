@@ -75,12 +75,13 @@ LW_API void lw_test_memory_close(lw_test_memory *memory);
  *
  * Waits, on a test clock: nobody would move that for the thread that drives the engine (which has
  * opened it, or called one of these last). It does not sleep, but
- *   lw_wait, and a submit that waits for room   drive the engine, as lw_test_advance does, until
- *                the task has ended, or there is room, or their time is over. Without an end to
- *                that time: until nothing is due any more; then LW_PENDING, or LW_ETIMEDOUT.
+ *   lw_wait, lw_events_next, and a submit that waits for room   drive the engine, as
+ *                lw_test_advance does, until the task has ended, or there is an event, or room, or
+ *                their time is over. Without an end to that time: until nothing is due any more;
+ *                then LW_PENDING, or LW_ETIMEDOUT.
  *   lw_ctx_sleep inside a handler moves the clock, as far as it sleeps, but not past the deadline.
- *   lw_wait      inside a handler or callback, where nothing else can run: moves the clock by its
- *                timeout, LW_PENDING; without one: LW_EDEADLOCK.
+ *   lw_wait, lw_events_next   inside a handler or callback, where nothing else can run: move the
+ *                clock by their timeout, LW_PENDING or LW_ETIMEDOUT; without one: LW_EDEADLOCK.
  * Other threads sleep in these until the clock is moved. */
 
 /* Runs everything that is due now and what follows from it, until nothing is.

@@ -95,10 +95,9 @@ static int take(struct lw_events *stream, struct note *note, uint64_t *lost) {
 }
 
 static int await_and_take(struct lw_events *stream, struct note *note, uint64_t *lost,
-                          int64_t timeout_ms) {
+                          uint64_t deadline) {
     struct lw__waiter me = {0};
     lw_clock *clock = stream->engine->set.clock;
-    uint64_t deadline = lw__deadline_in(clock, timeout_ms);
     for (;;) {
         lw__lot_enter(&stream->readers, &me);
         int rc = take(stream, note, lost);
@@ -110,6 +109,25 @@ static int await_and_take(struct lw_events *stream, struct note *note, uint64_t 
         if (!lw__lot_wait(&stream->readers, &me, clock, deadline))
             return LW_ETIMEDOUT;
     }
+}
+
+/* Drives an engine without workers on a test clock meanwhile, if it is for this thread to do so. */
+static int drive_and_take(struct lw_events *stream, struct note *note, uint64_t *lost,
+                          int64_t timeout_ms) {
+    lw_engine *engine = stream->engine;
+    uint64_t deadline = lw__deadline_in(engine->set.clock, timeout_ms);
+    int rc = LW_ETIMEDOUT;
+    while (rc == LW_ETIMEDOUT && lw__engine_now(engine) < deadline) {
+        enum lw__pass pass = lw__driver_pass(engine, deadline);
+        if (pass == LW__PASS_WAIT)
+            return await_and_take(stream, note, lost, deadline);
+        if (lw__engine_is_forked(engine))
+            return LW_EFORKED;
+        rc = take(stream, note, lost);
+        if (rc == LW_ETIMEDOUT && pass == LW__PASS_NEVER)
+            return lw__hand_is_inside(engine) ? LW_EDEADLOCK : LW_ETIMEDOUT;
+    }
+    return rc;
 }
 
 static void show(const lw_engine *engine, const struct note *note, uint64_t lost, lw_event *event) {
@@ -132,7 +150,7 @@ int lw_events_next(lw_events *events, lw_event *event, int64_t timeout_ms) {
     uint64_t lost;
     rc = take(events, &note, &lost);
     if (rc == LW_ETIMEDOUT && timeout_ms != 0)
-        rc = await_and_take(events, &note, &lost, timeout_ms);
+        rc = drive_and_take(events, &note, &lost, timeout_ms);
     if (rc == LW_OK)
         show(events->engine, &note, lost, event);
     return rc;

@@ -192,6 +192,62 @@ TEST(before_the_start_a_wait_lets_the_time_pass) {
     close_all();
 }
 
+static void expect_event(lw_events *events, int64_t timeout_ms, lw_state to, int64_t passed_ms) {
+    lw_event event;
+    assert_status(lw_events_next(events, &event, timeout_ms), LW_OK);
+    assert_int_equal(event.to, to);
+    assert_int_equal(PASSED(), passed_ms);
+}
+
+TEST(a_reader_of_events_drives_the_engine_until_there_is_one_or_its_time_is_over) {
+    OPEN();
+    handle(engine, "mail", do_done, LW_HANDLER_OPTIONS(.retention = {.finished_ms = -1}));
+    start(engine);
+    lw_events *events = NULL;
+    lw_event event;
+    assert_status(lw_events_open(engine, &events, 0), LW_OK);
+    BEGIN();
+    SUBMIT(engine, .kind = "mail", .delay_ms = 5000);
+    expect_event(events, 0, LW_SCHEDULED, 0);
+    assert_status(lw_events_next(events, &event, 100), LW_ETIMEDOUT);
+    assert_int_equal(PASSED(), 100);
+    expect_event(events, 60000, LW_ENQUEUED, 5000);
+    expect_event(events, -1, LW_STARTED, 5000);
+    expect_event(events, -1, LW_FINISHED, 5000);
+    assert_status(lw_events_next(events, &event, -1), LW_ETIMEDOUT); /* nothing is due any more */
+    SUBMIT(engine, .kind = "mail", .delay_ms = 5000);
+    expect_event(events, -1, LW_SCHEDULED, 5000);
+    expect_event(events, -1, LW_ENQUEUED, 10000);
+    lw_events_close(events);
+    close_all();
+}
+
+static lw_events *read_inside;
+
+static lw_outcome do_read(lw_ctx *ctx, const lw_task *task) {
+    lw_event event;
+    (void)task;
+    while (lw_events_next(read_inside, &event, 0) == LW_OK) {
+    }
+    BEGIN();
+    assert_status(lw_events_next(read_inside, &event, 100), LW_ETIMEDOUT);
+    assert_int_equal(PASSED(), 100);
+    assert_status(lw_events_next(read_inside, &event, -1), LW_EDEADLOCK);
+    return lw_done(ctx);
+}
+
+TEST(inside_a_handler_no_event_can_come_and_a_reader_is_told_so) {
+    OPEN();
+    handle(engine, "read", do_read, NULL);
+    start(engine);
+    assert_status(lw_events_open(engine, &read_inside, 0), LW_OK);
+    lw_id id = SUBMIT(engine, .kind = "read");
+    assert_int_equal(lw_test_run(engine), 1);
+    assert_int_equal(state_of(engine, id), LW_FINISHED);
+    lw_events_close(read_inside);
+    close_all();
+}
+
 static lw_outcome do_wait(lw_ctx *ctx, const lw_task *task) {
     lw_id other = task->id + 1;
     BEGIN();
