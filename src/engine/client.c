@@ -130,11 +130,13 @@ static uint64_t sleep_until(lw_engine *engine, uint64_t deadline) {
     return engine->set.clock == clock ? deadline : lw__now(clock) + glance_ns;
 }
 
+/* A stop of this engine ends the wait, although the owner may still run the task. */
 int lw__client_wait(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot) {
     const struct lw__remote_ops *remote = lw__engine_remote(engine);
     const struct lw__wanted wanted = {.from = id, .to = id};
     lw_state state;
     for (bool was_there = false;; was_there = true) {
+        bool has_stopped = atomic_load(&engine->has_stopped);
         int64_t version = remote->version(engine->store);
         int rc = look(engine, &wanted, snapshot, &state);
         if (rc == LW_ENOTFOUND && was_there)
@@ -143,6 +145,8 @@ int lw__client_wait(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot 
             return rc;
         if (lw__engine_now(engine) >= deadline)
             return LW_PENDING;
+        if (has_stopped)
+            return LW_ESTOPPING;
         remote->await(engine->store, version, sleep_until(engine, deadline));
     }
 }

@@ -76,6 +76,8 @@ static void conclude(lw_engine *engine) {
     LW__POINT("stop: stopped, nobody told");
     lw__events_end(engine);
     lw__index_rouse_awaits(engine->index);
+    if (lw__engine_remote(engine))
+        lw__engine_remote(engine)->rouse(engine->store);
 }
 
 static bool find_quiet(lw_engine *engine) {

@@ -354,6 +354,9 @@ struct lw__remote_ops {
     int64_t (*version)(struct lw__store *store);
     void (*await)(struct lw__store *store, int64_t version, uint64_t deadline);
 
+    /* Nobody sleeps in `await` any more, from now on. */
+    void (*rouse)(struct lw__store *store);
+
     /* The process that owns the store; 0: none does; -1: one that has not said its number. */
     int64_t (*owner)(struct lw__store *store);
 };

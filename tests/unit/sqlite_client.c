@@ -96,6 +96,35 @@ TEST(a_client_has_no_handlers_and_starts_nothing) {
     close_engine(client);
 }
 
+/* ---- stop --------------------------------------------------------------------------------- */
+
+static _Atomic bool has_wait_begun;
+
+static void *wait_for_ever(void *arg) {
+    lw_engine *client = arg;
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    has_wait_begun = true;
+    assert_status(lw_wait(client, LW_OUTBOX_SQLITE_ID(1), -1, &s), LW_ESTOPPING);
+    assert_int_equal(s.state, LW_CREATED); /* nobody has taken it in */
+    lw_snapshot_clear(&s);
+    return NULL;
+}
+
+TEST(a_client_that_waits_is_told_when_its_own_engine_has_stopped) {
+    make_store();
+    lw_engine *client = open_client();
+    lw_id id = SUBMIT(client, .kind = "mail");
+    pthread_t waiters[2] = {start_thread(wait_for_ever, client),
+                            start_thread(wait_for_ever, client)};
+    await_that(has_wait_begun);
+    assert_status(lw_stop(client, LW_DRAIN, -1), LW_OK);
+    for (int i = 0; i < 2; i++)
+        join_thread(waiters[i]);
+    assert_status(lw_wait(client, id, 0, NULL), LW_PENDING);
+    assert_status(lw_wait(client, id, 60000, NULL), LW_ESTOPPING);
+    close_engine(client);
+}
+
 /* ---- submit and look ---------------------------------------------------------------------- */
 
 TEST(what_a_client_submits_the_owner_runs_and_the_client_sees) {

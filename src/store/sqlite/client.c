@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -202,10 +203,12 @@ static void empty(int fd) {
     }
 }
 
-static bool sleep_for(int fd, uint64_t ns) {
+/* True: there is a sign. Whoever rouses those who wait ends it, too. */
+static bool sleep_for(const struct lw__sqlite *sqlite, int fd, uint64_t ns) {
     struct timespec time = {(time_t)(ns / LW__NS_PER_S), (long)(ns % LW__NS_PER_S)};
-    struct pollfd watched = {.fd = fd, .events = POLLIN};
-    return ppoll(&watched, 1, &time, NULL) > 0;
+    struct pollfd watched[] = {{.fd = fd, .events = POLLIN},
+                               {.fd = sqlite->rouse_fd, .events = POLLIN}};
+    return ppoll(watched, 2, &time, NULL) > 0 && watched[0].revents != 0;
 }
 
 static uint64_t clamp(uint64_t value, uint64_t min, uint64_t max) {
@@ -215,22 +218,32 @@ static uint64_t clamp(uint64_t value, uint64_t min, uint64_t max) {
 /* While signs come there is no need to listen for more: it looks soon anyway. So it does at first:
  * whoever began to write before there was a watch has given no sign. */
 static void await_change(struct lw__store *store, int64_t version, uint64_t deadline) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
     lw_clock *clock = lw__clock_system();
-    int fd = open_watch(lw__sqlite_of(store));
+    int fd = open_watch(sqlite);
     uint64_t now = lw__now(clock), began = now, sign_until = now + SIGN_NS;
-    while (version_of(store) == version && (now = lw__now(clock)) < deadline) {
+    while (!atomic_load(&sqlite->is_roused) && version_of(store) == version
+           && (now = lw__now(clock)) < deadline) {
         bool is_near = now < sign_until;
         uint64_t pause = is_near  ? clamp((now - began) / 8, LOOK_NS_MIN, LOOK_NS_MAX)
                          : fd < 0 ? BLIND_NS
                                   : CHECK_NS;
-        bool has_sign = sleep_for(is_near ? -1 : fd, clamp(deadline - now, 1, pause));
-        if (has_sign || (is_near && fd >= 0 && sleep_for(fd, 0)))
+        bool has_sign = sleep_for(sqlite, is_near ? -1 : fd, clamp(deadline - now, 1, pause));
+        if (has_sign || (is_near && fd >= 0 && sleep_for(sqlite, fd, 0)))
             sign_until = lw__now(clock) + SIGN_NS;
         if (fd >= 0)
             empty(fd);
     }
     if (fd >= 0)
         close(fd);
+}
+
+/* Where there was no descriptor to be had they look within CHECK_NS. */
+static void rouse(struct lw__store *store) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    atomic_store(&sqlite->is_roused, true);
+    if (sqlite->rouse_fd >= 0)
+        eventfd_write(sqlite->rouse_fd, 1);
 }
 
 /* ---- asking ------------------------------------------------------------------------------- */
@@ -418,11 +431,15 @@ int lw__sqlite_open_client(struct lw__sqlite *sqlite, const struct lw__store_opt
         return rc;
     lw__pump_init(&sqlite->pump, sqlite->index, &lw__sqlite_db_ops, sqlite);
     sqlite->index->journal = &sqlite->pump.journal;
+    sqlite->rouse_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return LW_OK;
 }
 
 static void close_client(struct lw__store *store) {
-    lw__sqlite_free(lw__sqlite_of(store));
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    if (sqlite->rouse_fd >= 0)
+        close(sqlite->rouse_fd);
+    lw__sqlite_free(sqlite);
 }
 
 static int pause_not(struct lw__store *store, const char *queue, bool is_paused) {
@@ -438,6 +455,7 @@ static const struct lw__remote_ops remote = {
     .ask = ask,
     .version = version_of,
     .await = await_change,
+    .rouse = rouse,
     .owner = find_owner,
 };
 

@@ -76,6 +76,8 @@ struct lw__sqlite {
     struct lw__intake intake;
     struct lw__mutex client_mu; /* of a client: one at a time uses the file */
     struct lw__backlog backlog; /* of a client, guarded by client_mu */
+    int rouse_fd;               /* of a client: readable when nobody is to wait; -1: none */
+    _Atomic bool is_roused;     /* of a client: likewise */
     struct lw__removal task_removal, history_removal, lease_removal; /* the pump's */
     uint64_t removed_rows; /* since the file was last looked at; the pump's */
     uint64_t token_bound;  /* no token above was given, as the file has it; the pump's */
