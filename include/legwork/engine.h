@@ -102,6 +102,7 @@ typedef struct lw_engine lw_engine;
  *                 `started` is known without the time. lw_find and lw_list with a filter read all
  *                 tasks that there are.
  *   lw_cancel, lw_retry_now, lw_forget   ask the owner: LW_PENDING, or LW_ENOTFOUND.
+ *   lw_wait       LW_ESTOPPING: this engine was stopped; what becomes of the task is the owner's.
  *   lw_get_stats  counts the states, and nothing else.
  *   lw_handle, lw_queue, lw_start, lw_pause, lw_wait_idle, lw_events_open, lw_metrics_write
  *                 are the owner's: LW_EINVAL.
@@ -372,7 +373,7 @@ LW_API int lw_events_open(lw_engine *engine, lw_events **events, size_t capacity
 
 /* The next event. Waits up to timeout_ms (0: not at all, -1: for ever).
  * Returns LW_OK; LW_ETIMEDOUT; LW_ESTOPPING: the engine has stopped, whoever stopped it and whether
- * or not that was waited for, and all was read. Since: 0.2 */
+ * or not that was waited for, and all was read; LW_EINVAL; LW_EFORKED. Since: 0.2 */
 LW_API int lw_events_next(lw_events *events, lw_event *event, int64_t timeout_ms);
 
 /* Closes it, before the engine; NULL is fine. Since: 0.2 */
@@ -434,7 +435,8 @@ LW_API int lw_metrics_write(lw_engine *engine,
  * Returns LW_OK: nothing runs any more, all callbacks have returned, and under the two drains
  * nothing is left that a worker here could run. What cannot run stays, enqueued or not: in a paused
  * queue, of a kind without a handler (a worker elsewhere may hold a lease on it), in an engine that
- * was not started, after a task that stays. An engine without workers runs nothing in here.
+ * was not started, after a task that stays; so it does after that, too, even if the queue is
+ * resumed. An engine without workers runs nothing in here.
  * LW_ETIMEDOUT: something still runs or waits; a later stop can wait again. LW_PENDING: called
  * inside a handler or callback: the stop has begun, and nobody was waited for; contexts are done
  * when timeout_ms have passed all the same. LW_EINVAL, LW_EFORKED. Idempotent, any number at once;

@@ -121,6 +121,8 @@ static struct running look_at_hands(lw_engine *engine, uint16_t kind) {
 /* ---- what may stand in anybody's way ------------------------------------------------------ */
 
 static void say_stop(struct case_file *c) {
+    if (lw__engine_remote(c->engine))
+        return; /* this engine's stop is not the owner's */
     switch (lw__engine_stop_level(c->engine)) {
     case LW__RUNNING: break;
     case LW__STOP_DRAIN_ALL:
@@ -231,6 +233,10 @@ static void say_before(struct case_file *c) {
             before);
 }
 
+static bool has_stopped_here(lw_engine *engine) {
+    return !lw__engine_remote(engine) && atomic_load(&engine->has_stopped);
+}
+
 static void explain_enqueued(struct case_file *c) {
     const struct lw__outlook *o = c->outlook;
     if (o->is_claimed) {
@@ -245,6 +251,10 @@ static void explain_enqueued(struct case_file *c) {
     bool is_full = o->claimed >= o->concurrency;
     if (is_full)
         say_kind_is_full(c, &running);
+    if (c->out->count == 0 && has_stopped_here(c->engine)) {
+        say(c, "the engine has stopped, and starts nothing more");
+        return;
+    }
     if (c->out->count == 0) {
         say_workers(c, &running);
         say_before(c);

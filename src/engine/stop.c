@@ -65,26 +65,30 @@ static bool is_quiet(lw_engine *engine) {
 }
 
 /* Nothing runs, and nothing will any more: whoever waits for more is told. (One that its program
- * drives is quiet at once, but it has stopped when that has run what it drains.) */
-static void conclude(lw_engine *engine) {
+ * drives is quiet at once, but it has stopped when that has run what it drains.) False: a queue was
+ * resumed just now, and what that has begun has to end first. */
+static bool conclude(lw_engine *engine) {
+    struct lw__store *store = engine->store;
     enum lw__stop_level level = lw__engine_stop_level(engine);
     bool is_drained_too = level != LW__STOP_DROP && atomic_load(&engine->is_started);
     if (level == LW__RUNNING || atomic_load(&engine->has_stopped)
-        || !engine->store->ops->is_quiet(engine->store, is_drained_too))
-        return;
+        || !store->ops->is_quiet(store, is_drained_too))
+        return true;
+    LW__POINT("stop: quiet, claims possible");
+    store->ops->restrain(store, LW__STORE_NO_CLAIM);
+    if (!store->ops->is_quiet(store, is_drained_too))
+        return false;
     atomic_store(&engine->has_stopped, true);
     LW__POINT("stop: stopped, nobody told");
     lw__events_end(engine);
     lw__index_rouse_awaits(engine->index);
     if (lw__engine_remote(engine))
-        lw__engine_remote(engine)->rouse(engine->store);
+        lw__engine_remote(engine)->rouse(store);
+    return true;
 }
 
 static bool find_quiet(lw_engine *engine) {
-    bool is_found = is_quiet(engine);
-    if (is_found)
-        conclude(engine);
-    return is_found;
+    return is_quiet(engine) && conclude(engine);
 }
 
 void lw__stop_look(lw_engine *engine) {

@@ -37,8 +37,9 @@ bool lw__index_bring_forward(struct lw__store *store, uint64_t now, uint64_t *af
 bool lw__index_is_quiet(struct lw__store *store, bool is_drained_too) {
     struct lw__index *index = store->index;
     lw__brief_lock(&index->mu);
-    bool is_quiet = index->claimed == 0 && index->telling_count == 0
-                    && !(is_drained_too && index->order.ready_count > 0);
+    bool can_claim = index->order.ready_count > 0 && !(index->restraints & LW__STORE_NO_CLAIM);
+    bool is_quiet =
+        index->claimed == 0 && index->telling_count == 0 && !(is_drained_too && can_claim);
     lw__brief_unlock(&index->mu);
     return is_quiet;
 }

@@ -356,6 +356,7 @@ static void check_stop(struct world *w, lw_stop_mode mode) {
         sim_end_contexts(&w->model, LW_REASON_STOP);
     world_expect_status(w, 0, is, should);
     world_end_step(w);
+    world_expect(w, 0, "stopped after a stop", w->model.has_stopped || should != LW_OK, true);
 }
 
 static void begin_stop(struct world *w, lw_stop_mode mode) {

@@ -241,7 +241,7 @@ void world_compare(struct world *w) {
                          lw_ctx_reason(&worker->hand.ctx),
                          m->tasks[worker->ids[worker->next - 1]].reason);
     }
-    uint32_t active = m->no_claim ? 0 : world_active_queues(w);
+    uint32_t active = m->no_claim || m->has_stopped ? 0 : world_active_queues(w);
     if (active != w->active)
         memset(w->turns, 0, sizeof w->turns);
     w->active = active;

@@ -100,6 +100,7 @@ struct sim_model {
     uint64_t last_token;
     lw_stop_mode stop_mode;
     bool is_stopping, no_release, no_claim, no_delay, is_out_of_time;
+    bool has_stopped; /* the engine said so: it was quiet, and starts nothing more */
     uint64_t existed, refused, stuck_total;
 };
 

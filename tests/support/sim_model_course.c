@@ -482,6 +482,6 @@ bool sim_is_quiet(struct sim_model *m) {
     for (lw_id id = 1; id <= m->last_id; id++)
         is_quiet = is_quiet && !(m->tasks[id].is_there && m->tasks[id].is_telling);
     for (int q = 0; q < SIM_QUEUES; q++)
-        is_quiet = is_quiet && (m->no_claim || !sim_first(m, q));
+        is_quiet = is_quiet && (m->no_claim || m->has_stopped || !sim_first(m, q));
     return is_quiet;
 }

@@ -137,9 +137,18 @@ void world_play_scheduler(struct world *w) {
         world_complain(w, late, why, 0, 1);
 }
 
+/* When it finds that it has stopped is its own affair; but then it was quiet. */
+static void look_whether_it_has_stopped(struct world *w) {
+    bool has_stopped = atomic_load(&w->engine->has_stopped);
+    if (has_stopped && !w->model.has_stopped)
+        world_expect(w, 0, "quiet when it has stopped", sim_is_quiet(&w->model), true);
+    w->model.has_stopped = has_stopped;
+}
+
 void world_end_step(struct world *w) {
     world_compare(w);
     world_play_scheduler(w);
+    look_whether_it_has_stopped(w);
 }
 
 void world_advance(struct world *w, uint64_t ms) {
@@ -192,6 +201,7 @@ static void check_claimed(struct world *w, struct worker *worker, int i) {
     world_expect(w, id, "the first of its queue", id, first ? first->id : 0);
     world_expect(w, id, "the kind of a batch", t->spec.kind, task_of(w, worker, 0)->spec.kind);
     world_expect(w, id, "claimed during a stop by drop", m->no_claim, false);
+    world_expect(w, id, "claimed after a stop", m->has_stopped, false);
     check_turns(w, t->spec.queue);
     sim_claim(m, t);
     SHOW(w, "        claimed %llu, token %llu\n", id, (unsigned long long)m->last_token);
@@ -220,7 +230,8 @@ static void claim(struct world *w, struct worker *worker) {
     store->ops->claim(store, w->model.now, &claim);
     if (claim.count == 0)
         world_expect(w, 0, "that nothing can be claimed",
-                     w->model.no_claim || world_active_queues(w) == 0, true);
+                     w->model.no_claim || w->model.has_stopped || world_active_queues(w) == 0,
+                     true);
     else
         world_expect(w, 0, "the token of a claim", claim.token, w->model.last_token + 1);
     worker->token = claim.token;
@@ -350,7 +361,7 @@ bool world_play_worker(struct world *w, struct worker *worker) {
             start(w, worker);
         return true;
     }
-    bool can_claim = !w->model.no_claim && world_active_queues(w) != 0;
+    bool can_claim = !w->model.no_claim && !w->model.has_stopped && world_active_queues(w) != 0;
     if (world_has_left(worker) && (!can_claim || world_chance(w, 30)))
         world_account(w, worker);
     else if (can_claim)

@@ -114,6 +114,25 @@ TEST(a_drain_is_through_when_nothing_is_left_that_could_run) {
     close_engine(engine);
 }
 
+TEST(after_a_drain_that_is_through_a_queue_can_be_resumed_and_starts_nothing) {
+    lw_engine *engine = open_one();
+    lw_explanation why;
+    SUBMIT(engine, .kind = "mail", .queue = "slow");
+    assert_status(lw_wait_idle(engine, LONG_MS), LW_OK);
+    assert_status(lw_pause(engine, "slow"), LW_OK);
+    lw_id paused = SUBMIT(engine, .kind = "mail", .queue = "slow");
+    assert_status(lw_stop(engine, LW_DRAIN, LONG_MS), LW_OK);
+    assert_status(lw_resume(engine, "slow"), LW_OK);
+    assert_status(lw_wait(engine, paused, -1, NULL), LW_ESTOPPING);
+    assert_status(lw_explain(engine, paused, &why), LW_OK);
+    assert_int_equal(why.count, 1);
+    assert_string_equal(why.reasons[0], "the engine has stopped, and starts nothing more");
+    assert_status(lw_stop(engine, LW_DRAIN_ALL, LONG_MS), LW_OK);
+    assert_int_equal(tally_read(&runs), 1);
+    assert_int_equal(state_of(engine, paused), LW_ENQUEUED);
+    close_engine(engine);
+}
+
 TEST(an_engine_that_was_not_started_drains_nothing) {
     lw_engine *engine = OPEN_ENGINE(.workers = 1);
     handle(engine, "mail", do_count, NULL);
