@@ -142,9 +142,7 @@ int main(void) {
     printf("after three crashes: %d transfers, %d letters\n", transfers, letters);
     sqlite3 *desk = open_bank();
     lw_engine *engine = open_office(desk);
-    while (count(bank, "SELECT count(*) FROM legwork_outbox") > 0) /* all taken in, then all run */
-        pause_ms(10);
-    lw_stop(engine, LW_DRAIN_ALL, 30000);
+    lw_stop(engine, LW_DRAIN_ALL, 30000); /* takes in what is in the outbox, and runs it */
     lw_close(engine);
     sqlite3_close(desk);
 

@@ -428,9 +428,10 @@ LW_API int lw_metrics_write(lw_engine *engine,
 
 /* Stops: refuses new tasks from now on; then LW_DROP starts nothing more and asks what runs to give
  * up, LW_DRAIN runs what is due now, LW_DRAIN_ALL also what waits for a time (now, each once: what
- * fails again stays). Waits for it up to timeout_ms (0: not at all, -1: for ever); what runs longer
- * than that is asked to give up then. A drain goes on after that, with contexts that are done from
- * the start. An attempt that gives up because of the stop does not count. Nothing is thrown away:
+ * fails again stays). What clients and the outbox have committed before a drain is taken in first,
+ * within its time and for half a minute at most, as far as there is room. Waits for all that up to
+ * timeout_ms (0: not at all, -1: for ever); what runs longer than that is asked to give up then. A
+ * drain goes on after that, with contexts that are done from the start. An attempt that gives up because of the stop does not count. Nothing is thrown away:
  * what did not run stays in the state it is in, for lw_list with .is_unfinished to show.
  * Returns LW_OK: nothing runs any more, all callbacks have returned, and under the two drains
  * nothing is left that a worker here could run. What cannot run stays, enqueued or not: in a paused
@@ -444,8 +445,9 @@ LW_API int lw_metrics_write(lw_engine *engine,
 LW_API int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms);
 
 /* Waits, without stopping, until nothing runs, all callbacks have returned, and nothing waits that
- * a worker here could run now. So scheduled tasks do not count, nor does what cannot run: see
- * lw_stop. lw_get_stats has the numbers.
+ * a worker here could run now. What clients and the outbox have committed before is taken in first,
+ * as by a drain. So scheduled tasks do not count, nor does what cannot run: see lw_stop.
+ * lw_get_stats has the numbers.
  * Returns LW_OK: there was such a moment; LW_ETIMEDOUT, LW_EDEADLOCK inside a handler, LW_EINVAL,
  * LW_EFORKED. Since: 0.2 */
 LW_API int lw_wait_idle(lw_engine *engine, int64_t timeout_ms);

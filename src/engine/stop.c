@@ -153,6 +153,14 @@ static int check_times(const lw_engine *engine, int64_t timeout_ms) {
     return rc;
 }
 
+/* What other processes have submitted before is to be drained, too, and is waited for. */
+static void take_in(lw_engine *engine, int64_t timeout_ms) {
+    struct lw__store *store = engine->store;
+    if (store->ops->take_in && atomic_load(&engine->is_started)
+        && lw__engine_stop_level(engine) == LW__RUNNING)
+        store->ops->take_in(store, lw__deadline_in(lw__clock_system(), timeout_ms));
+}
+
 int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms) {
     int rc = check_times(engine, timeout_ms);
     if (rc < 0)
@@ -160,8 +168,11 @@ int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms) {
     if (mode != LW_DRAIN && mode != LW_DROP && mode != LW_DRAIN_ALL)
         return LW_EINVAL;
     uint64_t deadline = lw__deadline_in(engine->set.clock, timeout_ms);
+    bool is_inside = lw__hand_is_inside(engine);
+    if (mode != LW_DROP && !is_inside)
+        take_in(engine, timeout_ms);
     begin(engine, level_of(mode));
-    if (lw__hand_is_inside(engine))
+    if (is_inside)
         return leave_to_scheduler(engine, deadline);
     if (!wait_for_quiet(engine, deadline)) {
         if (lw__engine_is_forked(engine))
@@ -180,7 +191,9 @@ int lw_wait_idle(lw_engine *engine, int64_t timeout_ms) {
         return rc < 0 ? rc : LW_EINVAL;
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
-    if (wait_for_quiet(engine, lw__deadline_in(engine->set.clock, timeout_ms)))
+    uint64_t deadline = lw__deadline_in(engine->set.clock, timeout_ms);
+    take_in(engine, timeout_ms);
+    if (wait_for_quiet(engine, deadline))
         return LW_OK;
     return lw__engine_is_forked(engine) ? LW_EFORKED : LW_ETIMEDOUT;
 }

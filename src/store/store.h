@@ -498,6 +498,11 @@ struct lw__store_ops {
     int (*await)(struct lw__store *store, struct lw__await *await);
     void (*unawait)(struct lw__store *store, struct lw__await *await);
 
+    /* Takes in what other connections have committed before this, as far as there is room for it;
+     * until the deadline of the system's clock, or until nothing can be written. NULL: there are no
+     * others. */
+    void (*take_in)(struct lw__store *store, uint64_t deadline);
+
     /* What the store does not do any more: bits of LW__STORE_NO_... Bits are only ever added. */
     void (*restrain)(struct lw__store *store, uint32_t bits);
 

@@ -213,6 +213,39 @@ TEST(what_is_not_there_is_not_found) {
     close_engine(client);
 }
 
+static void submit_1000(lw_engine *client, const lw_task *task) {
+    const lw_task *tasks[1000];
+    for (int i = 0; i < 1000; i++)
+        tasks[i] = task;
+    assert_status(lw_submit_many(client, tasks, 1000, NULL, NULL), LW_OK);
+}
+
+static uint64_t count_finished(lw_engine *engine) {
+    lw_engine_stats stats;
+    assert_status(lw_get_stats(engine, &stats), LW_OK);
+    return stats.finished;
+}
+
+TEST(a_drain_runs_what_was_submitted_to_the_file_before_it) {
+    make_store();
+    lw_engine *client = open_client();
+    for (int i = 0; i < 3; i++)
+        submit_1000(client, LW_TASK(.kind = "mail"));
+    lw_engine *owner = start_owner(NULL);
+    assert_status(lw_stop(owner, LW_DRAIN, -1), LW_OK);
+    assert_int_equal(count_finished(owner), 3000);
+    submit_1000(client, LW_TASK(.kind = "mail")); /* it waits for the next one */
+    close_engine(owner);
+    owner = start_owner(NULL);
+    assert_status(lw_wait_idle(owner, -1), LW_OK);
+    assert_int_equal(count_finished(owner), 4000);
+    submit_1000(client, LW_TASK(.kind = "mail"));
+    assert_status(lw_wait_idle(owner, -1), LW_OK);
+    assert_int_equal(count_finished(owner), 5000);
+    close_engine(client);
+    close_engine(owner);
+}
+
 TEST(a_key_that_is_taken_makes_no_second_task) {
     struct gate gate = GATE;
     lw_snapshot s = LW_SNAPSHOT_INIT;

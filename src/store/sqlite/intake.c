@@ -27,6 +27,7 @@
 #include "store/sqlite/outbox_row.h"
 
 #include "base/error.h"
+#include "base/futex.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -244,6 +245,12 @@ static void note_progress(struct lw__sqlite *sqlite) {
     lw__brief_unlock(&index->mu);
 }
 
+static void note_end(struct lw__intake *intake) {
+    atomic_fetch_add(&intake->ends, 1);
+    if (atomic_load(&intake->awaited) > 0)
+        lw__futex_wake(&intake->ends, INT_MAX);
+}
+
 /* Returns how many are to be deleted, or what stood in the way. */
 static int scan_rows(struct lw__sqlite *sqlite) {
     struct lw__intake *intake = &sqlite->intake;
@@ -260,6 +267,8 @@ static int scan_rows(struct lw__sqlite *sqlite) {
     intake->is_behind |= rc == LW_ENOMEM || (intake->has_words && intake->count > words);
     if (rc == LW_OK && intake->is_behind)
         lw__pump_call(&sqlite->pump); /* the next turn goes on */
+    else if (rc == LW_OK || rc == LW_ESTOPPING)
+        note_end(intake);
     return intake->count > 0 ? (int)intake->count : rc == LW_ESTOPPING ? 0 : rc;
 }
 
@@ -294,6 +303,7 @@ int lw__sqlite_intake(void *db, bool is_sure) {
     bool must_scan = intake->is_behind || (intake->has_left && intake->has_ended);
     if (version == intake->version && !must_scan) {
         atomic_fetch_add(&intake->looks, 1);
+        note_end(intake);
         return 0;
     }
     rc = scan_rows(sqlite);

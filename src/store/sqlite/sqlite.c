@@ -9,6 +9,8 @@
 
 #define LOOK_NS (5 * LW__NS_PER_MS) /* between looks into the outbox that were none */
 #define FAILURES_IN_VAIN 6          /* turns in a row; they take more than half a second */
+/* How long a drain waits for what others have submitted: they may be faster than it is. */
+#define TAKE_IN_NS_MAX (30 * LW__NS_PER_S)
 
 struct lw__sqlite *lw__sqlite_of(struct lw__store *store) {
     return (struct lw__sqlite *)(void *)((char *)store->index->journal
@@ -306,6 +308,33 @@ static void look_outside(struct lw__store *store) {
     }
 }
 
+static bool is_halted(struct lw__index *index) {
+    lw__brief_lock(&index->mu);
+    bool is_halted = index->is_halted;
+    lw__brief_unlock(&index->mu);
+    return is_halted;
+}
+
+/* Until three looks have come to the end of the outbox: the second one has begun after the call,
+ * and what it took is committed when the third one begins. */
+static void take_in(struct lw__store *store, uint64_t deadline) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    struct lw__intake *intake = &sqlite->intake;
+    lw_clock *clock = lw__clock_system();
+    uint64_t now = lw__now(clock), end = now + TAKE_IN_NS_MAX;
+    uint32_t before = atomic_load(&intake->ends), seen = before;
+    end = deadline < end ? deadline : end;
+    atomic_fetch_add(&intake->awaited, 1);
+    while (!sqlite->pump.is_synchronous && seen - before < 3 && now < end
+           && !is_halted(store->index)) {
+        lw__pump_call(&sqlite->pump);
+        lw__futex_wait(&intake->ends, seen, now + LOOK_NS < end ? now + LOOK_NS : end);
+        seen = atomic_load(&intake->ends);
+        now = lw__now(clock);
+    }
+    atomic_fetch_sub(&intake->awaited, 1);
+}
+
 static bool must_look(const struct lw__settlement *settlements, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (settlements[i].has_written_outside && settlements[i].verdict != LW__VERDICT_FINISH)
@@ -413,6 +442,7 @@ const struct lw__store_ops lw__sqlite_ops = {
     .told = told,
     .await = lw__index_await,
     .unawait = unawait,
+    .take_in = take_in,
     .restrain = restrain,
     .bring_forward = bring_forward,
     .is_quiet = is_quiet,

@@ -31,6 +31,8 @@ struct lw__intake {
     _Atomic bool is_open; /* the engine has started */
     /* the pump's */
     _Atomic uint32_t looks;             /* how often all that is no submit was seen */
+    _Atomic uint32_t ends;              /* how often it came to the end of the outbox */
+    _Atomic uint32_t awaited;           /* how many wait for that */
     int64_t version;                    /* of the data, when the outbox was last looked at */
     bool has_left;                      /* rows that wait for room, or for the end of an attempt */
     bool has_words;                     /* some of these are no submits */
