@@ -24,6 +24,12 @@ static uint32_t flags_of(const struct lw__restored *r) {
            | (is_wall(r) ? LW__TASK_WALL : 0);
 }
 
+/* That is not in the file: of one that may have been, it is not before its acceptance. */
+static uint64_t enqueued_at(const struct lw__restored *r) {
+    bool is_delayed = r->state == LW_SCHEDULED && r->token == 0;
+    return r->state == LW_CREATED || is_delayed ? 0 : r->created_at;
+}
+
 static void fill(struct lw__task *task, const struct lw__restored *r) {
     task->priority = r->priority;
     task->kind = r->kind;
@@ -33,7 +39,7 @@ static void fill(struct lw__task *task, const struct lw__restored *r) {
     else
         lw__task_set_spec(task, r->spec);
     lw__put(&task->flags, (uint16_t)flags_of(r));
-    lw__put(&task->enqueued_at, r->created_at);
+    lw__put(&task->enqueued_at, enqueued_at(r));
     lw__put(&task->started_at, r->started_at);
     lw__put(&task->due_at, r->due_at);
     lw__put(&task->attempts, r->attempts);

@@ -60,6 +60,10 @@ TEST(where_no_store_is_a_client_or_reader_is_told_so) {
     assert_status(try_open(LW_ROLE_CLIENT, URL, &err), LW_ENOTFOUND);
     assert_sentence(&err, LW_ENOTFOUND, "no store yet");
     assert_status(try_open(LW_ROLE_READER, URL, &err), LW_ENOTFOUND);
+    assert_status(try_open(LW_ROLE_READER, "sqlite:no/such/tasks.db", &err), LW_ENOTFOUND);
+    assert_sentence(&err, LW_ENOTFOUND, "no/such/tasks.db");
+    assert_status(try_open(LW_ROLE_OWNER, "sqlite:no/such/tasks.db", &err), LW_ESYSTEM);
+    assert_sentence(&err, LW_ESYSTEM, "no/such/tasks.db");
     assert_status(try_open(LW_ROLE_CLIENT, "memory:", &err), LW_EINVAL);
     assert_sentence(&err, LW_EINVAL, "clients");
     assert_status(try_open((lw_role)3, URL, &err), LW_EINVAL);
@@ -160,6 +164,7 @@ TEST(a_client_comes_before_the_owner_and_its_tasks_have_their_ids) {
     CHECK(second > first);
     assert_status(lw_get(client, first, &s), LW_OK);
     assert_int_equal(s.state, LW_CREATED);
+    assert_int_equal(s.enqueued_ms, 0);
     assert_string_equal(s.key, "a");
     assert_memory_equal(s.payload.data, "x", 1);
     assert_status(lw_find(client, "mail", "a", &s), LW_OK);

@@ -55,6 +55,11 @@ int lw__sqlite_wait_for_lock(void *unused, int count) {
     return 1;
 }
 
+static int refuse_guest(const char *path, lw_error *err) {
+    return lw__error_set(err, LW_ENOTFOUND, 0, "there is no store yet, its owner makes it: %s",
+                         path);
+}
+
 static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *err) {
     bool is_reader = file->mode == LW__SQLITE_READER;
     bool is_guest = is_reader || file->mode == LW__SQLITE_CLIENT;
@@ -62,8 +67,7 @@ static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *e
                 : can_create && !is_guest ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
                                           : SQLITE_OPEN_READWRITE;
     if (is_guest && access(file->path, F_OK) != 0 && errno == ENOENT)
-        return lw__error_set(err, LW_ENOTFOUND, 0, "there is no store yet, its owner makes it: %s",
-                             file->path);
+        return refuse_guest(file->path, err);
     int code = sqlite3_open_v2(file->path, &file->db,
                                flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
     if (code != SQLITE_OK)
@@ -102,13 +106,25 @@ static int probe(struct lw__sqlite_file *file, lw_error *err) {
     return rc;
 }
 
+/* Whoever is not to make the store is not told of a directory that is not there, either. */
+static int resolve(const char *path, char resolved[PATH_MAX], enum lw__sqlite_mode mode,
+                   lw_error *err) {
+    lw_error why = {0};
+    int rc = lw__sqlite_path_resolve(path, resolved, &why);
+    if (rc == LW_OK)
+        return LW_OK;
+    if (rc == LW_ESYSTEM && why.native == ENOENT && mode != LW__SQLITE_OWNER)
+        return refuse_guest(path, err);
+    return lw__error_set(err, rc, why.native, "%s", why.message);
+}
+
 int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw__sqlite_mode mode,
                          const lw_allocator *allocator, lw_error *err) {
     char resolved[PATH_MAX];
     struct lw__sqlite_file *file = NULL;
 
     *out = NULL;
-    int rc = lw__sqlite_path_resolve(path, resolved, err);
+    int rc = resolve(path, resolved, mode, err);
     if (rc == LW_OK)
         rc = make_file(&file, resolved, mode, allocator, err);
     if (rc == LW_OK && mode == LW__SQLITE_OWNER)

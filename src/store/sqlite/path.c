@@ -69,7 +69,7 @@ static int resolve_new(const char *path, char resolved[PATH_MAX], lw_error *err)
     if (realpath(folder, resolved) == NULL) {
         int error = errno;
         return lw__error_set(err, LW_ESYSTEM, error, "cannot make the store %s: its directory: %s",
-                             base, strerrordesc_np(error));
+                             path, strerrordesc_np(error));
     }
     size = strlen(resolved);
     size -= size == 1; /* the root has its slash already */
