@@ -431,8 +431,9 @@ LW_API int lw_metrics_write(lw_engine *engine,
  * fails again stays). What clients and the outbox have committed before a drain is taken in first,
  * within its time and for half a minute at most, as far as there is room. Waits for all that up to
  * timeout_ms (0: not at all, -1: for ever); what runs longer than that is asked to give up then. A
- * drain goes on after that, with contexts that are done from the start. An attempt that gives up because of the stop does not count. Nothing is thrown away:
- * what did not run stays in the state it is in, for lw_list with .is_unfinished to show.
+ * drain goes on after that, with contexts that are done from the start. An attempt that gives up
+ * because of the stop does not count. Nothing is thrown away: what did not run stays in the state
+ * it is in, for lw_list with .is_unfinished to show.
  * Returns LW_OK: nothing runs any more, all callbacks have returned, and under the two drains
  * nothing is left that a worker here could run. What cannot run stays, enqueued or not: in a paused
  * queue, of a kind without a handler (a worker elsewhere may hold a lease on it), in an engine that
