@@ -1,4 +1,4 @@
-/* The sequence lock of a task, its view, and the one function that writes its state. */
+/* The sequence lock of a task, and its view. */
 #include "store/task.h"
 
 #include "base/futex.h"
@@ -53,40 +53,8 @@ void lw__task_view(const struct lw__task *task, struct lw__task_view *view) {
     view->queue = task->queue;
 }
 
-/* A wrong event means that the program's memory or our code is broken: going on would lose or
- * repeat tasks. */
-static void refuse_event(const struct lw__task *task, lw_state from, enum lw__task_event event) {
+void lw__task_refuse(const struct lw__task *task, lw_state from, enum lw__task_event event) {
     fprintf(stderr, "legwork: task %llu is %s, '%s' is not possible then\n",
             (unsigned long long)task->id, lw_state_name(from), lw__event_name(event));
     abort();
-}
-
-static uint64_t at_least(uint64_t now, uint64_t earlier) {
-    return now > earlier ? now : earlier;
-}
-
-/* What each state guarantees, after a move: its time, not before that of the one before. (Threads
- * read the clock before they get a lock, and a batch only once.) */
-static void stamp(struct lw__task *task, lw_state to, uint64_t now) {
-    switch (to) {
-    case LW_ENQUEUED: lw__put(&task->enqueued_at, at_least(now, task->created_at)); break;
-    case LW_STARTED: lw__put(&task->started_at, at_least(now, lw__see(&task->enqueued_at))); break;
-    case LW_FINISHED:
-    case LW_FAILED:
-    case LW_ABORTED:
-        now = at_least(now, at_least(lw__see(&task->enqueued_at), lw__see(&task->started_at)));
-        lw__put(&task->due_at, at_least(now, task->created_at));
-        break;
-    case LW_CREATED:
-    case LW_SCHEDULED: break;
-    }
-}
-
-lw_state lw__task_move(struct lw__task *task, enum lw__task_event event, uint64_t now) {
-    lw_state from = lw__task_state(task), to = lw__state_after(from, event);
-    if (__builtin_expect(to == 0, 0))
-        refuse_event(task, from, event);
-    stamp(task, to, now);
-    lw__put(&task->state, (uint8_t)to);
-    return from;
 }

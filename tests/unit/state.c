@@ -1,4 +1,4 @@
-/* The table of states says what the comment in its header says, for every pair of state and event;
+/* The moves of states are those of the rows below, for every pair of state and event;
  * and moving a task obeys it, stamps the time, and ends the program rather than break it. */
 #include "test.h"
 
@@ -125,7 +125,7 @@ TEST(names_are_those_of_the_maps) {
     assert_int_equal(constant, number);     \
     assert_string_equal(lw_fault_name(constant), (name));
     LW_FAULT_MAP(CHECK_FAULT)
-#define CHECK_EVENT(constant, name) \
+#define CHECK_EVENT(constant, name, from, to) \
     assert_string_equal(lw__event_name(LW__EVENT_##constant), (name));
     LW__EVENT_MAP(CHECK_EVENT)
     assert_string_equal(lw__event_name(LW__EVENT_GIVE_BACK), "give_back");
