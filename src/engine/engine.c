@@ -79,6 +79,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
                   .scope_changed = lw__layer_scope_changed,
                   .settled = look_after_turn,
                   .meet = meet,
+                  .listeners = &engine->event_streams,
                   .moved = lw__events_note},
     };
     if (getrandom(options.secret, sizeof options.secret, 0) != sizeof options.secret)

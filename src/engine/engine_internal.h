@@ -6,9 +6,9 @@
  *     submit.c     accept; what to do when it is full  snapshot.c   copies for callers
  *     answers.c    who submitted without waiting       client.c     where another process owns
  *                                                                   the store
- *     hand.c       who runs attempts: turns, batches   tell.c       callbacks and log, at the end
- *     attempt.c    one attempt, and what a handler     events.c     streams of state changes
- *                  can call                            explain.c    why a task does not run
+ *     hand.c       who runs attempts: turns, gears     tell.c       callbacks and log, at the end
+ *     run.c        an attempt, a batch: the hot path   events.c     streams of state changes
+ *     attempt.c    what a handler can call             explain.c    why a task does not run
  *     verdict.c    from outcome to settlement          metrics.c    figures
  *     oversight.c  what others do to hands             steer.c      cancel, retry, forget, pause
  *     attention.c  is a worker looking?                testing.c    an engine without threads
@@ -23,7 +23,7 @@
  * runs what.
  *
  * Two gears, as in the pool. A strict hand claims one task and withdraws its attention before it
- * runs it. One whose tasks have been short for a while hurries: it claims up to 64 at once, keeps
+ * runs it. One whose tasks have been short for a while hurries: it claims up to 124 at once, keeps
  * its attention, reads the clock once a batch, and the scheduler looks every 2 ms whether it is
  * stuck behind a slow one; then what was not begun goes back.
  *
@@ -111,9 +111,9 @@ struct lw__registry {
 
 /* What the handler has said so far; the hand's own thread only. */
 struct lw__say {
-    lw_outcome outcome; /* of the last lw_done, lw_retry, ...; 0: none */
-    uint64_t wait_ns;   /* retry_after, snooze */
+    bool has_more; /* than an outcome: there is something to forget */
     bool has_wait, has_result;
+    uint64_t wait_ns; /* retry_after, snooze */
     void *result;
     size_t result_size;
     char text[LW_TEXT_MAX + 1];
@@ -169,7 +169,7 @@ struct lw__hand {
 
     /* a batch: see hand.c */
     struct lw__mutex mu;
-    _Atomic uint64_t cursor; /* number << 32 | next << 16 | end */
+    _Atomic uint64_t cursor; /* lw__cursor */
     struct lw__task *_Atomic batch[LW__HAND_BATCH];
     uint64_t batch_token;             /* of batch[0]; written under mu, by the owner */
     uint16_t first_kind, first_queue; /* of batch[0], the owner's */
@@ -177,6 +177,19 @@ struct lw__hand {
     uint32_t accounted;   /* guarded by mu: the store knows that these have ended */
     uint64_t seen_cursor; /* the scheduler's */
 };
+
+/* Where a batch stands: its number, the next task and the end of what is left to its hand. */
+static inline uint64_t lw__cursor(uint32_t number, uint32_t next, uint32_t end) {
+    return (uint64_t)number << 32 | next << 16 | end;
+}
+
+static inline uint32_t lw__cursor_next(uint64_t cursor) {
+    return (uint32_t)(cursor >> 16 & 0xffff);
+}
+
+static inline uint32_t lw__cursor_end(uint64_t cursor) {
+    return (uint32_t)(cursor & 0xffff);
+}
 
 /* Somebody who submitted without waiting. */
 struct lw__answer {
@@ -225,9 +238,9 @@ struct lw_engine {
     _Atomic uint64_t refused, stuck_total;
     _Atomic uint32_t event_streams; /* how many */
 
-    struct lw__lot room;     /* submitters that wait for room */
-    _Atomic uint64_t offers; /* of room to them */
-    struct lw__lot quiet;    /* stop, wait_idle */
+    _Alignas(64) struct lw__lot room; /* submitters that wait for room */
+    _Atomic uint64_t offers;          /* of room to them */
+    struct lw__lot quiet;             /* stop, wait_idle */
 
     struct lw__registry kinds, queues;
     struct lw__queue_info *default_queue;
@@ -461,14 +474,6 @@ bool lw__hand_is_inside(const lw_engine *engine);
 /* Whether the calling thread runs this very task. */
 bool lw__hand_runs(const lw_engine *engine, uint64_t id);
 
-/* The steps of one attempt; between the first two, lw__attempt_run or what stands for it. Begin:
- * false: the task was aborted since it was claimed. End: true: the task was plain and has been
- * finished. Then what is left, either way, is to account for it. Crash instead of end: its thread
- * is lost. */
-bool lw__hand_begin(struct lw__hand *hand, struct lw__task *task, uint64_t token);
-bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token, lw_outcome outcome);
-void lw__hand_crash(struct lw__hand *hand);
-
 /* Runs one claimed task in the calling thread, to its end. */
 void lw__hand_run_guest(lw_engine *engine, struct lw__task *task, uint64_t token);
 
@@ -495,19 +500,39 @@ void lw__hand_cancel(void *engine, uint64_t token, lw_reason reason);
 /* Ends all contexts, for a stop. */
 void lw__hand_end_all(lw_engine *engine, lw_reason reason);
 
-/* ---- attempt.c ---------------------------------------------------------------------------- */
+/* ---- run.c -------------------------------------------------------------------------------- */
 
-/* Runs the handler, with its deadlines; returns what it said. Without the handler: open and
- * close. */
-lw_outcome lw__attempt_run(struct lw__hand *hand, struct lw__task *task);
+/* What became of an attempt. */
+enum lw__ran {
+    LW__RAN_PLAIN,   /* plain and finished, or aborted since it was claimed: account for it */
+    LW__RAN_SETTLED, /* by itself */
+    LW__RAN_FORKED   /* this is a child that was forked in a callback: touch nothing */
+};
+
+/* Runs one claimed task; all of the hand's batch, false: this is a forked child. */
+enum lw__ran lw__hand_run_task(struct lw__hand *hand, struct lw__task *task, uint64_t token);
+bool lw__hand_run_batch(struct lw__hand *hand, uint32_t count);
+
+/* The steps of that, for simulated handlers. Begin: false: the task was aborted since it was
+ * claimed. Open: what the handler gets, and its deadlines. Crash instead of end: its thread is
+ * lost. */
+bool lw__hand_begin(struct lw__hand *hand, struct lw__task *task, uint64_t token);
 void lw__attempt_open(struct lw__hand *hand, struct lw__task *task);
 void lw__attempt_close(struct lw__hand *hand);
+enum lw__ran lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token,
+                          lw_outcome outcome);
+void lw__hand_crash(struct lw__hand *hand);
 
-/* Forgets what the handler said, and frees what belongs to it. */
-void lw__attempt_forget(struct lw__hand *hand);
+/* ---- attempt.c ---------------------------------------------------------------------------- */
 
 /* The hand of a handler's context; NULL: it is none. */
 struct lw__hand *lw__attempt_of(lw_ctx *ctx);
+
+/* What the handler has said, for more of it: the only way to add something. */
+static inline struct lw__say *lw__attempt_say(struct lw__hand *hand) {
+    hand->say.has_more = true;
+    return &hand->say;
+}
 
 /* Where the next successor goes, which counts when successor_count says so; NULL: no memory. */
 struct lw__put *lw__attempt_new_successor(struct lw__hand *hand);

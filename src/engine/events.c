@@ -52,9 +52,6 @@ static void append_locked(struct lw_events *stream, const struct note *note) {
 void lw__events_note(void *user, const struct lw__task *task, lw_state from, lw_state to,
                      uint64_t now) {
     lw_engine *engine = user;
-    if (__builtin_expect(atomic_load_explicit(&engine->event_streams, memory_order_relaxed) == 0,
-                         1))
-        return;
     const struct note note = {
         .id = task->id, .at = now, .kind = task->kind, .from = (uint8_t)from, .to = (uint8_t)to};
     lw__mutex_lock(&engine->events_mu);

@@ -19,10 +19,9 @@
 #include <pthread.h>
 
 #define STREAK_GAP_NS 10000000 /* after a longer pause a hand does not hurry at once */
-#define PREFETCH 4          /* tasks ahead; each is two cache lines that another core has written */
-#define SAMPLE_BATCHES 8    /* of a hurrying hand; one in so many is measured */
-#define MEAN_CLIP_NS 10000  /* what one slow task can do to the mean */
-#define LULL_SPINS_MAX 256  /* some 10 microseconds */
+#define SAMPLE_BATCHES 8       /* of a hurrying hand; one in so many is measured */
+#define MEAN_CLIP_NS 10000     /* what one slow task can do to the mean */
+#define LULL_SPINS_MAX 256     /* some 10 microseconds */
 #define LULL_BATCH 80       /* a hurrying hand that finds fewer takes a longer breath next time */
 #define SURPLUS_BATCH 16    /* see is_surplus */
 #define LINGER_SPINS 200    /* looks for news before a hurrying token ends */
@@ -111,133 +110,6 @@ bool lw__hand_runs(const lw_engine *engine, uint64_t id) {
     return false;
 }
 
-static uint64_t pack(uint32_t number, uint32_t next, uint32_t end) {
-    return (uint64_t)number << 32 | next << 16 | end;
-}
-
-static uint32_t next_of(uint64_t cursor) {
-    return (uint32_t)(cursor >> 16 & 0xffff);
-}
-
-static uint32_t end_of(uint64_t cursor) {
-    return (uint32_t)(cursor & 0xffff);
-}
-
-/* ---- one attempt -------------------------------------------------------------------------- */
-
-/* Shows the attempt, so that it can be asked to give up, before the task says that it has
- * started. */
-static void show(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
-    atomic_store_explicit(&hand->task_id, task->id, memory_order_relaxed);
-    atomic_store_explicit(&hand->task, task, memory_order_release);
-    atomic_store_explicit(&hand->token, token, memory_order_release);
-    atomic_store(&hand->ctx.signal,
-                 ++hand->number << LW__SIGNAL_SHIFT); /* in sequence with heed_stop */
-}
-
-static void hide(struct lw__hand *hand) {
-    atomic_store_explicit(&hand->ctx.signal, hand->number << LW__SIGNAL_SHIFT | LW__SIGNAL_IDLE,
-                          memory_order_release);
-    if (atomic_load_explicit(&hand->ctx.has_fd_out, memory_order_relaxed))
-        lw__ctx_recall_fd(&hand->ctx);
-    atomic_store_explicit(&hand->token, 0, memory_order_release);
-    atomic_store_explicit(&hand->task, NULL, memory_order_release);
-}
-
-/* A stop that drops may have missed an attempt that began meanwhile; and when a drain is past its
- * deadline, what begins has to be brief, too. */
-static void heed_stop(struct lw__hand *hand) {
-    enum lw__stop_level level = lw__engine_stop_level(hand->engine);
-    if (__builtin_expect(level == LW__RUNNING, 1))
-        return;
-    if (level == LW__STOP_DROP)
-        lw__ctx_end(&hand->ctx, hand->number, LW_REASON_DROPPED);
-    else if (atomic_load(&hand->engine->is_out_of_time))
-        lw__ctx_end(&hand->ctx, hand->number, LW_REASON_STOP);
-}
-
-/* The time of a batch is read once, before it; but a deadline counts from the attempt's own
- * begin. */
-static void note_begin(struct lw__hand *hand, const struct lw__task *task) {
-    const struct lw__kind_info *kind = lw__kind_of(hand->engine, task->kind);
-    if (kind->set.timeout_ns != LW__NEVER || lw__task_finish_by(task) != LW__NEVER)
-        hand->started = lw__engine_now(hand->engine);
-}
-
-/* In a batch that of the last look at the clock, as long as the scheduler has not found it old. */
-static uint64_t note_end(struct lw__hand *hand) {
-    bool is_old = atomic_load_explicit(&hand->is_time_old, memory_order_relaxed);
-    if (__builtin_expect(is_old || !hand->is_hurrying, 0)) {
-        atomic_store_explicit(&hand->is_time_old, false, memory_order_relaxed);
-        hand->started = lw__engine_now(hand->engine);
-    }
-    return hand->started;
-}
-
-bool lw__hand_begin(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
-    note_begin(hand, task);
-    show(hand, task, token);
-    LW__POINT("hand: shown, not begun");
-    bool has_begun = lw__index_begin(hand->engine->store, task, token, hand->started);
-    if (has_begun)
-        heed_stop(hand);
-    else
-        hide(hand);
-    return has_begun;
-}
-
-/* It is settled by itself, and may leave at once: whoever looks at the batch in a grace section, as
- * oversight.c does, must not find it there any more. */
-static void strike_out(struct lw__hand *hand) {
-    uint32_t next = next_of(atomic_load_explicit(&hand->cursor, memory_order_relaxed));
-    if (next > 0) /* else it is of no batch */
-        atomic_store_explicit(&hand->batch[next - 1], NULL, memory_order_release);
-}
-
-bool lw__hand_end(struct lw__hand *hand, struct lw__task *task, uint64_t token,
-                  lw_outcome outcome) {
-    lw_engine *engine = hand->engine;
-    uint64_t now = note_end(hand);
-    bool is_finished = outcome == LW_OUTCOME_DONE && !hand->say.has_result && !hand->say.refusal
-                       && hand->say.successor_count == 0
-                       && lw__index_finish(engine->store, task, now);
-    if (!is_finished) {
-        strike_out(hand);
-        lw__verdict_settle(hand, task, token, outcome, (lw_fault)0);
-        if (lw__engine_is_forked(engine))
-            return false;
-    }
-    LW__POINT("hand: settled, not hidden");
-    hide(hand);
-    lw__attempt_forget(hand);
-    if (hand->to_tell)
-        lw__verdict_tell(hand);
-    return is_finished;
-}
-
-void lw__hand_crash(struct lw__hand *hand) {
-    struct lw__task *task = atomic_load(&hand->task);
-    lw__alarm_cancel(hand);
-    strike_out(hand);
-    lw__verdict_settle(hand, task, atomic_load(&hand->token), (lw_outcome)0, LW_FAULT_CRASH);
-    if (lw__engine_is_forked(hand->engine))
-        return;
-    hide(hand);
-    lw__attempt_forget(hand);
-}
-
-/* Runs one claimed task. True: it was plain and has been finished, or was aborted since it was
- * claimed; what is left is to account for it. */
-static bool run_task(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
-    if (!lw__hand_begin(hand, task, token))
-        return true;
-    lw_outcome outcome = lw__attempt_run(hand, task);
-    LW__POINT("hand: ran, not settled");
-    if (lw__engine_is_forked(hand->engine))
-        return false;
-    return lw__hand_end(hand, task, token, outcome);
-}
-
 /* ---- batches ------------------------------------------------------------------------------ */
 
 /* Collects the tasks of the batch before `upto` that have ended and that the store does not know of
@@ -269,38 +141,6 @@ static void after_settling(struct lw__hand *hand) {
         lw__submit_offer_room(engine);
     lw__stop_announce(engine);
     lw__engine_attend(engine);
-}
-
-static void prefetch(const struct lw__hand *hand, uint32_t i, uint32_t count) {
-    if (i >= count)
-        return;
-    const char *task = (const char *)atomic_load_explicit(&hand->batch[i], memory_order_relaxed);
-    lw__fetch_to_write(task);
-    lw__fetch_to_write(task + 64);
-}
-
-static void run_batch(struct lw__hand *hand, uint32_t count) {
-    uint32_t ran = 0;
-    for (uint32_t i = 0; i < PREFETCH; i++)
-        prefetch(hand, i, count);
-    for (;;) {
-        uint64_t cursor = atomic_fetch_add(&hand->cursor, UINT64_C(1) << 16);
-        uint32_t i = next_of(cursor);
-        LW__POINT("hand: next taken");
-        if (i >= end_of(cursor))
-            break;
-        struct lw__task *task = atomic_load_explicit(&hand->batch[i], memory_order_relaxed);
-        prefetch(hand, i + PREFETCH, count);
-        bool is_accountable = run_task(hand, task, hand->batch_token + i);
-        if (lw__engine_is_forked(hand->engine))
-            return;
-        if (!is_accountable) {
-            atomic_store_explicit(&hand->batch[i], NULL, memory_order_release);
-            hand->has_settled = true;
-        }
-        ran = i + 1;
-    }
-    hand->ran = ran;
 }
 
 /* ---- gears -------------------------------------------------------------------------------- */
@@ -358,7 +198,7 @@ static uint32_t claim(struct lw__hand *hand, struct lw__task **tasks) {
     if (claim.count > 0)
         note_first(hand, tasks[0]);
     hand->batch_token = claim.token;
-    atomic_store(&hand->cursor, pack(++hand->batch_number, 0, claim.count));
+    atomic_store(&hand->cursor, lw__cursor(++hand->batch_number, 0, claim.count));
     lw__mutex_unlock(&hand->mu);
     hand->left = claim.left;
     hand->must_tell = claim.has_told;
@@ -390,8 +230,7 @@ static void run_claimed(struct lw__hand *hand, uint32_t count) {
     if (!hand->is_hurrying)
         let_others_look(hand);
     reinforce(hand);
-    run_batch(hand, count);
-    if (lw__engine_is_forked(engine))
+    if (!lw__hand_run_batch(hand, count))
         return;
     uint64_t mean = (lw__engine_now(engine) - start) / count;
     hand->mean_ns = (7 * hand->mean_ns + (uint32_t)(mean < MEAN_CLIP_NS ? mean : MEAN_CLIP_NS)) / 8;
@@ -540,9 +379,9 @@ static void abandon(struct lw__hand *hand) {
     if (lw__engine_is_forked(engine))
         return;
     lw__mutex_lock(&hand->mu);
-    uint64_t cursor = atomic_exchange(&hand->cursor, pack(++hand->batch_number, 0, 0));
-    current = next_of(cursor);
-    for (uint32_t i = current; i < end_of(cursor); i++)
+    uint64_t cursor = atomic_exchange(&hand->cursor, lw__cursor(++hand->batch_number, 0, 0));
+    current = lw__cursor_next(cursor);
+    for (uint32_t i = current; i < lw__cursor_end(cursor); i++)
         rest[count++] = atomic_load(&hand->batch[i]);
     if (current > 0) /* the last one begun was settled by itself, or there was none */
         lw__hand_account_locked(hand, current - 1, lw__engine_now(engine));
@@ -651,8 +490,7 @@ void lw__hand_run_guest(lw_engine *engine, struct lw__task *task, uint64_t token
     struct ending ending = {.hand = &hand};
     pthread_cleanup_push(on_guest_ending, &ending);
     hand.started = lw__engine_now(engine);
-    bool is_accountable = run_task(&hand, task, token);
-    if (is_accountable && !lw__engine_is_forked(engine))
+    if (lw__hand_run_task(&hand, task, token) == LW__RAN_PLAIN)
         engine->store->ops->account(engine->store, lw__engine_now(engine), &task, 1);
     pthread_cleanup_pop(0);
     if (lw__engine_is_forked(engine))

@@ -36,7 +36,7 @@ int lw__layer_look(lw_ctx *ctx, struct lw__scope_copy *copy, bool *is_done) {
 void lw__layer_note(lw_ctx *ctx, uint32_t bits) {
     struct lw__hand *hand = lw__attempt_of(ctx);
     if (hand)
-        hand->say.bits |= bits;
+        lw__attempt_say(hand)->bits |= bits;
 }
 
 bool lw__layer_runs(const lw_engine *engine, uint64_t scope) {

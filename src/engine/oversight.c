@@ -41,17 +41,9 @@ void lw__hand_end_all(lw_engine *engine, lw_reason reason) {
 
 /* ---- relieving ---------------------------------------------------------------------------- */
 
-static uint32_t next_of(uint64_t cursor) {
-    return (uint32_t)(cursor >> 16 & 0xffff);
-}
-
-static uint32_t end_of(uint64_t cursor) {
-    return (uint32_t)(cursor & 0xffff);
-}
-
 /* Takes [next, end) of a batch away from its hand; how many. See hand.c. */
 static uint32_t take_rest(struct lw__hand *hand, uint64_t cursor, struct lw__task **rest) {
-    uint32_t next = next_of(cursor), end = end_of(cursor), count = 0;
+    uint32_t next = lw__cursor_next(cursor), end = lw__cursor_end(cursor), count = 0;
     for (uint32_t i = next; i < end; i++)
         rest[count++] = atomic_load_explicit(&hand->batch[i], memory_order_relaxed);
     LW__POINT("relieve: copied, not swapped");
@@ -61,7 +53,7 @@ static uint32_t take_rest(struct lw__hand *hand, uint64_t cursor, struct lw__tas
 }
 
 static void account_ended_locked(struct lw__hand *hand, uint64_t cursor, uint64_t now) {
-    uint32_t next = next_of(cursor);
+    uint32_t next = lw__cursor_next(cursor);
     if (next > 0)
         lw__hand_account_locked(hand, next - 1, now);
 }
@@ -96,8 +88,8 @@ static bool relieve(struct lw__hand *hand, uint64_t cursor) {
  * on, which no other attempt ever has. */
 static bool has_begun_locked(struct lw__hand *hand) {
     uint64_t cursor = atomic_load(&hand->cursor);
-    uint32_t next = next_of(cursor);
-    if (next == 0 || next > end_of(cursor))
+    uint32_t next = lw__cursor_next(cursor);
+    if (next == 0 || next > lw__cursor_end(cursor))
         return true; /* none was taken, or the last has ended */
     const struct lw__task *task = atomic_load(&hand->batch[next - 1]);
     return !task || lw__task_state(task) != LW_ENQUEUED
@@ -122,7 +114,7 @@ static bool relieve_for_good(struct lw__hand *hand) {
     do {
         cursor = atomic_load(&hand->cursor);
         count = take_rest(hand, cursor, rest);
-    } while (count == 0 && next_of(cursor) < end_of(cursor));
+    } while (count == 0 && lw__cursor_next(cursor) < lw__cursor_end(cursor));
     await_begin_locked(hand);
     account_ended_locked(hand, cursor, now);
     lw__mutex_unlock(&hand->mu);
@@ -144,7 +136,7 @@ static bool relieve_if_slow(struct lw__hand *hand) {
     uint64_t cursor = atomic_load(&hand->cursor), seen = hand->seen_cursor;
     bool has_news = false;
     LW__POINT("relieve: cursor read");
-    if (next_of(cursor) > 0 && cursor == seen) {
+    if (lw__cursor_next(cursor) > 0 && cursor == seen) {
         has_news |= relieve(hand, cursor);
         has_news |= revoke(hand);
     }

@@ -1,12 +1,9 @@
-/* Taking tasks for workers, and the two steps of an attempt that do without the mutex: most tasks
- * are begun and finished by the worker alone, and accounted for many at a time.
+/* Taking tasks for workers.
  *
- * A claimed task is still enqueued until its attempt begins; whoever aborts it meanwhile only moves
- * it, and leaves what follows from that to the worker that has it (end.c). So a claimed task stays
- * where it is in memory until its worker has settled it. */
-#include "store/index.h"
-
-#include "base/points.h"
+ * A claimed task is still enqueued until its attempt begins (step.h); whoever aborts it meanwhile
+ * only moves it, and leaves what follows from that to the worker that has it (end.c). So a claimed
+ * task stays where it is in memory until its worker has settled it. */
+#include "store/step.h"
 
 static uint32_t take(struct lw__index *index, struct lw__claim *claim) {
     struct lw__lane *lane = lw__order_next(&index->order);
@@ -68,35 +65,9 @@ void lw__index_unclaim(struct lw__store *store, uint64_t now, struct lw__task *c
 }
 
 bool lw__index_begin(struct lw__store *store, struct lw__task *task, uint64_t token, uint64_t now) {
-    struct lw__index *index = store->index;
-    LW__POINT("begin: about to");
-    lw__task_lock(task);
-    bool is_ours = lw__task_state(task) == LW_ENQUEUED;
-    if (is_ours) {
-        lw__put(&task->token, token);
-        lw__put(&task->attempts, lw__see(&task->attempts) + 1);
-        lw__index_move_locked(index, task, LW__EVENT_START, now);
-    }
-    lw__task_unlock(task);
-    return is_ours;
-}
-
-/* A key is free when its task's state says so. In a file the end has to stand before the put of
- * whoever takes the key next: there it is noted under the mutex. */
-static uint32_t slow_flags(const struct lw__index *index) {
-    return LW__TASK_SLOW | LW__TASK_CANCELLING | LW__TASK_STUCK
-           | (index->journal ? LW__TASK_KEYED : 0);
+    return lw__step_begin(store->index, task, token, now);
 }
 
 bool lw__index_finish(struct lw__store *store, struct lw__task *task, uint64_t now) {
-    struct lw__index *index = store->index;
-    LW__POINT("finish: about to");
-    lw__task_lock(task);
-    bool is_plain = !(lw__task_flags(task) & slow_flags(index));
-    if (is_plain)
-        lw__index_move_locked(index, task, LW__EVENT_FINISH, now);
-    if (is_plain && __builtin_expect(index->journal != NULL, 0))
-        lw__task_flag(task, LW__TASK_UNSAVED, 0); /* its end is noted with the others' */
-    lw__task_unlock(task);
-    return is_plain;
+    return lw__step_finish(store->index, task, now);
 }

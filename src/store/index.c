@@ -348,8 +348,9 @@ static uint32_t reasons_to_shut(const struct lw__kind *kind, const struct lw__qu
 struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind_number,
                                        uint16_t queue_number) {
     struct lw__queue *queue = index->queues[queue_number];
-    if (kind_number < queue->lane_capacity && queue->lanes[kind_number])
-        return queue->lanes[kind_number];
+    struct lw__lane *known = lw__index_find_lane(queue, kind_number);
+    if (known)
+        return known;
     if (kind_number >= queue->lane_capacity && !grow_lanes(index, queue, kind_number))
         return NULL;
     struct lw__lane *lane = lw__alloc_zero(&index->allocator, sizeof *lane);

@@ -5,7 +5,7 @@
  *     index.c     kinds and queues; open, close         order.c, run.c   what is next
  *     put.c       accept (plain.c: the hot path)        ids.c  keys.c    find
  *     room.c      limits, and dropping to keep them
- *     claim.c     take, begin, put back                 retained.c       terminal tasks, by age
+ *     claim.c     take, put back (step.h: begin, end)   retained.c       terminal tasks, by age
  *     settle.c    outcomes of attempts                  awaits.c         who waits for whom
  *     end.c       what follows from a terminal state    blocks.c         spec, errors, output
  *     change.c    cancel, retry, forget                 sweep.c          what is due
@@ -181,7 +181,12 @@ static inline struct lw__queue *lw__index_queue_of_lane(const struct lw__lane *l
     return (struct lw__queue *)(void *)((char *)lane->queue - offsetof(struct lw__queue, order));
 }
 
-/* The lane of a kind in a queue, made if need be; NULL: no memory. */
+/* The lane of a kind in a queue; NULL: there is none yet. */
+static inline struct lw__lane *lw__index_find_lane(const struct lw__queue *queue, uint16_t kind) {
+    return kind < queue->lane_capacity ? queue->lanes[kind] : NULL;
+}
+
+/* The same, made if need be; NULL: no memory. */
 struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind, uint16_t queue);
 
 /* Opens or shuts the lanes of a kind, after its limit, count or handler has changed. */
@@ -199,11 +204,18 @@ struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t id
 void lw__index_move(struct lw__index *index, struct lw__task *task, enum lw__task_event event,
                     uint64_t now);
 
+/* Whether somebody wants to hear of moves. */
+static inline bool lw__index_is_heard(const struct lw__index *index) {
+    return index->hooks.listeners
+               ? atomic_load_explicit(index->hooks.listeners, memory_order_relaxed) > 0
+               : index->hooks.moved != NULL;
+}
+
 /* The same for one whose lock is held. */
-static inline void lw__index_move_locked(struct lw__index *index, struct lw__task *task,
-                                         enum lw__task_event event, uint64_t now) {
+LW__INLINE void lw__index_move_locked(struct lw__index *index, struct lw__task *task,
+                                      enum lw__task_event event, uint64_t now) {
     lw_state from = lw__task_move(task, event, now);
-    if (__builtin_expect(index->hooks.moved != NULL, 0))
+    if (__builtin_expect(lw__index_is_heard(index), 0))
         index->hooks.moved(index->hooks.user, task, from, lw__task_state(task), now);
 }
 
@@ -216,8 +228,10 @@ int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *
  * kind that gets its first function a handler. */
 int lw__index_judge(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count);
 
-/* Puts an enqueued task into the order. */
+/* Puts an enqueued task into the order; the second for one whose lane is known. */
 void lw__index_line_up_locked(struct lw__index *index, struct lw__task *task);
+void lw__index_line_up_in_locked(struct lw__index *index, struct lw__lane *lane,
+                                 struct lw__task *task);
 
 /* Moves a task to enqueued by the event, and lines it up. */
 void lw__index_enqueue_locked(struct lw__index *index, struct lw__task *task,
@@ -337,12 +351,8 @@ void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *cl
 void lw__index_unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
                        uint32_t count);
 
-/* The attempt begins. False: the task was aborted since it was claimed, and is nobody's any more
- * but for lw__index_disclaim. No mutex needed. */
+/* The steps of an attempt: step.h has them. */
 bool lw__index_begin(struct lw__store *store, struct lw__task *task, uint64_t token, uint64_t now);
-
-/* The attempt of a plain task is done: finished, at once and without the mutex. False: it is not
- * plain, settle it. What is left is to account for it. */
 bool lw__index_finish(struct lw__store *store, struct lw__task *task, uint64_t now);
 
 /* A claim has ended, whatever became of the task; the second: by a lease. */

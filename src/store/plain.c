@@ -22,7 +22,9 @@ static int put_plain_locked(struct lw__index *index, uint64_t now, const struct 
         return LW_ESTOPPING;
     if (!has_room(index, queue))
         return LW_EFULL;
-    struct lw__lane *lane = lw__index_lane_locked(index, put->kind, put->queue);
+    struct lw__lane *lane = lw__index_find_lane(queue, put->kind);
+    if (__builtin_expect(!lane, 0))
+        lane = lw__index_lane_locked(index, put->kind, put->queue);
     struct lw__task *task = lane ? lw__index_make_task_locked(index, 0, now) : NULL;
     if (!task)
         return LW_ENOMEM;
@@ -39,7 +41,7 @@ static int put_plain_locked(struct lw__index *index, uint64_t now, const struct 
     kind->submitted++;
     *id = task->id;
     lw__index_move_locked(index, task, LW__EVENT_ENQUEUE, now);
-    lw__index_line_up_locked(index, task);
+    lw__index_line_up_in_locked(index, lane, task);
     return LW_OK;
 }
 

@@ -15,14 +15,19 @@ void lw__index_hasten_locked(struct lw__index *index, uint64_t due) {
     index->hooks.hasten(index->hooks.user, due);
 }
 
-void lw__index_line_up_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__lane *lane = lw__index_queue_of(index, task)->lanes[task->kind];
+void lw__index_line_up_in_locked(struct lw__index *index, struct lw__lane *lane,
+                                 struct lw__task *task) {
     size_t ready = index->order.ready_count;
     lw__order_insert(&index->order, lane, task);
     if (index->order.ready_count > ready)
         index->hooks.wake(index->hooks.user);
     else
         lw__lease_announce_locked(index, lane);
+}
+
+void lw__index_line_up_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__lane *lane = lw__index_queue_of(index, task)->lanes[task->kind];
+    lw__index_line_up_in_locked(index, lane, task);
 }
 
 void lw__index_schedule_locked(struct lw__index *index, struct lw__task *task,

@@ -49,21 +49,26 @@ static bool must_stay(const struct lw__task *task, uint64_t now) {
     return spec->key_scope == LW_KEY_WINDOW && spec->key_until > now;
 }
 
-/* What it has beside its record; none of it changes while it is retained. */
-static uint64_t bytes_of(const struct lw__task *task) {
+static uint64_t bytes_of_blocks(const struct lw__task *task) {
     const struct lw__spec *spec = lw__task_spec(task);
     const struct lw__errors *errors = lw__see(&task->errors);
     const struct lw__output *output = lw__see(&task->output);
     return (spec ? spec->size : 0) + (errors ? errors->size : 0) + (output ? output->size : 0);
 }
 
-static void add(struct lw__retained *retained, struct lw__task *task) {
+/* What it has beside its record; none of it changes while it is retained. */
+LW__INLINE uint64_t bytes_of(const struct lw__task *task) {
+    bool has_blocks = lw__see(&task->body) || lw__see(&task->errors) || lw__see(&task->output);
+    return has_blocks ? bytes_of_blocks(task) : 0;
+}
+
+LW__INLINE void add(struct lw__retained *retained, struct lw__task *task) {
     lw__link_append(&retained->ring, task);
     retained->count++;
     retained->bytes += bytes_of(task);
 }
 
-static void take_out(struct lw__retained *retained, struct lw__task *task) {
+LW__INLINE void take_out(struct lw__retained *retained, struct lw__task *task) {
     lw__link_remove(task);
     retained->count--;
     retained->bytes -= bytes_of(task);

@@ -53,8 +53,9 @@ struct lw__store_hooks {
      * a thread of the store. LW_OK, or why it cannot be: LW_EINVAL, LW_ENOMEM. NULL: nobody
      * cares */
     int (*meet)(void *user, const char *kind, const char *queue);
-    /* A task has changed its state. With the task's lock held: it may only note it. NULL is
-     * fine. */
+    /* A task has changed its state; called while *listeners is not 0, or always if that is NULL.
+     * With the task's lock held: it may only note it. NULL: nobody cares */
+    const _Atomic uint32_t *listeners;
     void (*moved)(void *user, const struct lw__task *task, lw_state from, lw_state to,
                   uint64_t now);
 };
@@ -410,9 +411,8 @@ struct lw__store_ops {
     /* The attempt of a claimed task begins, with the token that it was claimed with. False: it was
      * aborted since; what is left is to account for it. Takes no lock, like finish.
      *
-     * What is claimed is always a task of the index, whatever the store: the engine calls
-     * lw__index_begin and lw__index_finish where these are the store's own, which is some 5 ns a
-     * task cheaper than by the table. */
+     * What is claimed is always a task of the index, whatever the store: the engine takes the steps
+     * of step.h itself where these are the store's own, which is cheaper than by the table. */
     bool (*begin)(struct lw__store *store, struct lw__task *task, uint64_t token, uint64_t now);
 
     /* The attempt is done, and nothing is to be kept of it: finished at once, if the task is a

@@ -171,7 +171,7 @@ static void end(struct world *w, struct worker *worker, lw_outcome outcome) {
     struct lw__task *task = worker->task;
     lw__attempt_close(&worker->hand);
     worker->task = NULL;
-    if (lw__hand_end(&worker->hand, task, worker->token, outcome))
+    if (lw__hand_end(&worker->hand, task, worker->token, outcome) == LW__RAN_PLAIN)
         complain(w, 0, "the task of a step was finished as a plain one");
 }
 

@@ -301,7 +301,8 @@ void world_finish(struct world *w, struct worker *worker, bool is_crash) {
     } else {
         lw_outcome outcome = perform(w, &worker->hand.ctx, &worker->words);
         lw__attempt_close(&worker->hand);
-        worker->is_left[i] = lw__hand_end(&worker->hand, worker->batch[i], token, outcome);
+        worker->is_left[i] =
+            lw__hand_end(&worker->hand, worker->batch[i], token, outcome) == LW__RAN_PLAIN;
         if (worker->is_left[i]) {
             world_expect(w, t->id, "done when it is finished early", outcome, LW_OUTCOME_DONE);
             sim_finish(&w->model, t);
