@@ -106,3 +106,48 @@ TEST(rows_that_were_written_before_do_not_keep_the_others_out) {
     assert_int_equal(ask(db, SAME("legwork_history")), MANY - 2);
     sqlite3_close(db);
 }
+
+static lw_outcome say_odd(lw_ctx *ctx, const lw_task *task) {
+    bool is_odd = *(const char *)task->payload.data % 2;
+    return is_odd ? lw_done_with(ctx, task->payload) : lw_done(ctx);
+}
+
+/* What is bound for one row is there for the next, unless that has something else. */
+TEST(a_row_has_nothing_of_the_row_that_was_written_before_it) {
+    lw_engine *engine = OPEN_ON("sqlite:" PATH, .workers = 1);
+    handle(engine, "say", say_odd, NULL);
+    start(engine);
+    SUBMIT(engine, .kind = "say", .payload = {"0", 1});
+    for (int i = 0; i < MANY; i++)
+        SUBMIT(engine, .kind = "say", .payload = {&"123"[i % 3], 1},
+               .priority = 1 + (uint32_t)i % 2);
+    assert_status(lw_wait_idle(engine, -1), LW_OK);
+    close_engine(engine);
+    sqlite3 *db = connect_db(PATH);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history WHERE id > 1"
+                             " AND CAST(payload AS TEXT) = 1 + (id - 2) % 3"
+                             " AND priority = 1 + (id - 2) % 2"
+                             " AND result IS iif((id - 2) % 3 = 1, NULL, payload)"),
+                     MANY);
+    sqlite3_close(db);
+}
+
+/* Two workers end tasks in turns, while others are put. */
+TEST(ends_that_come_out_of_order_leave_no_task_behind) {
+    lw_engine *engine = OPEN_ON("sqlite:" PATH, .workers = 2);
+    handle(engine, "say", say_odd, NULL);
+    start(engine);
+    for (int i = 0; i < 30; i++) {
+        const lw_task *tasks[MANY];
+        for (int k = 0; k < MANY; k++)
+            tasks[k] = LW_TASK(.kind = "say", .payload = {"1", 1});
+        assert_status(lw_submit_many(engine, tasks, MANY, NULL, NULL), LW_OK);
+    }
+    assert_status(lw_wait_idle(engine, -1), LW_OK);
+    close_engine(engine);
+    sqlite3 *db = connect_db(PATH);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_task"), 0);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history WHERE state = 'finished'"),
+                     30 * MANY);
+    sqlite3_close(db);
+}

@@ -153,6 +153,7 @@ static void disconnect(struct lw__sqlite_file *file) {
         sqlite3_finalize(file->statements[i]);
         file->statements[i] = NULL;
     }
+    file->puts = file->ends = (struct lw__sqlite_bounds){0};
     int code = sqlite3_close(file->db);
     assert(code == SQLITE_OK); /* otherwise something of it is still in use */
     file->db = NULL;

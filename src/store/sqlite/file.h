@@ -50,9 +50,23 @@ struct lw__sqlite_inode {
     ino_t number; /* 0: there is none */
 };
 
+#define LW__SQLITE_ROWS 8 /* of a statement that writes many */
+
+/* What is bound to the parameters of a row, of those that most rows have in common. plain.c */
+struct lw__sqlite_bound {
+    const char *kind, *queue, *state;              /* NULL: nothing yet */
+    uint64_t priority, attempts, crashes, snoozes; /* plus 1 */
+    bool has_value, has_result;
+};
+
+struct lw__sqlite_bounds {
+    struct lw__sqlite_bound one, many[LW__SQLITE_ROWS];
+};
+
 struct lw__sqlite_file {
     sqlite3 *db; /* NULL: it could not be opened again */
     sqlite3_stmt *statements[LW__SQL_COUNT];
+    struct lw__sqlite_bounds puts, ends;
     struct lw__sqlite_inode wal; /* which the present connection has */
     /* fixed after open */
     const lw_allocator *allocator;

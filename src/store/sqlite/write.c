@@ -5,6 +5,7 @@
 #include "base/memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static sqlite3_stmt *statement(struct lw__sqlite *sqlite, enum lw__sql which) {
@@ -72,6 +73,39 @@ static void bind_after(sqlite3_stmt *s, int at, const struct lw__spec *spec) {
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
+static void bind_row(const struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
+                     const struct lw__task_view *view, const char *state, uint64_t due) {
+    const struct lw__index *index = sqlite->index;
+    const struct lw__spec *spec = view->spec;
+    sqlite3_bind_int64(s, at, (int64_t)view->id);
+    lw__sqlite_bind_text(s, at + 1, index->kinds[view->kind]->name);
+    lw__sqlite_bind_text(s, at + 2, index->queues[view->queue]->name);
+    lw__sqlite_bind_text(s, at + 3, state);
+    sqlite3_bind_int64(s, at + 4, view->priority);
+    lw__sqlite_bind_time(sqlite, s, at + 5, view->created_at);
+    lw__sqlite_bind_time(sqlite, s, at + 6, due);
+    lw__sqlite_bind_blob(s, at + 7, spec ? lw__spec_payload(spec) : NULL,
+                         spec ? spec->payload_size : 0);
+    lw__sqlite_bind_blob(s, at + 8, spec ? lw__spec_value(spec) : NULL,
+                         spec ? spec->value_size : 0);
+}
+
+static void bind_end(const struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
+                     const struct lw__task_view *view) {
+    const struct lw__output *output = view->output;
+    lw__sqlite_bind_time(sqlite, s, at, view->started_at);
+    lw__sqlite_bind_time(sqlite, s, at + 1, view->due_at);
+    sqlite3_bind_int64(s, at + 2, view->attempts);
+    sqlite3_bind_int64(s, at + 3, view->crashes);
+    sqlite3_bind_int64(s, at + 4, view->snoozes);
+    lw__sqlite_bind_count(s, at + 5, view->token);
+    if (output && output->has_result) /* of nothing, perhaps */
+        sqlite3_bind_blob64(s, at + 6, lw__output_result(output), output->result_size,
+                            SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, at + 6);
+}
+
 static void bind_key(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw__spec *spec) {
     static const char *const scopes[] = {NULL, "unfinished", "retained", "window"};
     bool has_key = spec && spec->key_size > 0;
@@ -99,8 +133,7 @@ static int write_put(struct lw__sqlite *sqlite, const struct lw__journal_entry *
     lw__task_view(entry->task, &view);
     const struct lw__spec *spec = view.spec;
     uint64_t now = lw__now(sqlite->index->options.clock);
-    lw__sqlite_bind_row(sqlite, s, 1, &view, lw__sqlite_row_state(&view, entry->is_held, now),
-                        view.due_at);
+    bind_row(sqlite, s, 1, &view, lw__sqlite_row_state(&view, entry->is_held, now), view.due_at);
     bind_key(sqlite, s, spec);
     lw__sqlite_bind_count(s, 13, spec ? (uint64_t)spec->run_at_ms : 0);
     lw__sqlite_bind_time(sqlite, s, 14, spec ? spec->start_by : 0);
@@ -187,7 +220,7 @@ static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     lw__sqlite_bind_text(s, 2, lw_state_name(view.state));
     lw__sqlite_bind_time(sqlite, s, 3, view.enqueued_at ? view.enqueued_at : view.created_at);
-    lw__sqlite_bind_end(sqlite, s, 4, &view);
+    bind_end(sqlite, s, 4, &view);
     bind_errors(sqlite, s, 11, view.errors);
     int rc = run(sqlite, LW__SQL_HISTORY_PUT, err);
     return rc == LW_OK ? lw__sqlite_remove(sqlite, LW__SQL_TASK_DELETE, view.id, err) : rc;
@@ -270,19 +303,86 @@ static int write_entry(struct lw__sqlite *sqlite, const struct lw__journal_entry
     return LW_OK;
 }
 
-static int write_entries(void *db, const struct lw__journal_entry *entries, size_t count,
-                         lw_error *err) {
-    struct lw__sqlite *sqlite = db;
+/* ---- their order -------------------------------------------------------------------------- */
+
+enum { WINDOW = 256 };
+
+/* Of a window of the journal what can be written in another order than it was noted: callers and
+ * workers take turns there, and several workers end each its own tasks. Sorted, rows that are
+ * neighbours in the file come together. A row is put before it ends, and ends before it leaves. */
+enum group { PUTS, ENDS, REMOVALS, GROUP_COUNT, NO_GROUP = GROUP_COUNT };
+
+struct window {
+    size_t counts[GROUP_COUNT];
+    const struct lw__journal_entry *entries[GROUP_COUNT][WINDOW];
+};
+
+static enum group group_of(enum lw__journal_op op) {
+    switch (op) {
+    case LW__JOURNAL_PUT:
+    case LW__JOURNAL_THEN: return PUTS;
+    case LW__JOURNAL_END: return ENDS;
+    case LW__JOURNAL_LEAVE:
+    case LW__JOURNAL_VOID:
+    case LW__JOURNAL_UNLEASE: return REMOVALS;
+    default: return NO_GROUP;
+    }
+}
+
+static int compare_ids(const void *left, const void *right) {
+    const struct lw__journal_entry *const *a = left, *const *b = right;
+    return ((*a)->id > (*b)->id) - ((*a)->id < (*b)->id);
+}
+
+/* Mostly they are already. */
+static void sort(const struct lw__journal_entry **entries, size_t count) {
+    size_t i = 1;
+    while (i < count && entries[i - 1]->id < entries[i]->id)
+        i++;
+    if (i < count)
+        qsort(entries, count, sizeof *entries, compare_ids);
+}
+
+static int write_group(struct lw__sqlite *sqlite, const struct lw__journal_entry *const *entries,
+                       size_t count, lw_error *err) {
     int rc = LW_OK;
     for (size_t i = 0, written; rc == LW_OK && i < count; i += written) {
-        sqlite->intake.has_ended |= entries[i].op == LW__JOURNAL_END;
         written = lw__sqlite_write_plain(sqlite, &entries[i], count - i, &rc, err);
         if (written == 0) {
-            rc = write_entry(sqlite, &entries[i], err);
+            rc = write_entry(sqlite, entries[i], err);
             written = 1;
         }
     }
     return rc;
+}
+
+static int write_window(struct lw__sqlite *sqlite, struct window *window, lw_error *err) {
+    int rc = LW_OK;
+    sqlite->intake.has_ended |= window->counts[ENDS] > 0;
+    sort(window->entries[ENDS], window->counts[ENDS]);
+    for (int group = 0; rc == LW_OK && group < GROUP_COUNT; group++) {
+        rc = write_group(sqlite, window->entries[group], window->counts[group], err);
+        window->counts[group] = 0;
+    }
+    return rc;
+}
+
+static int write_entries(void *db, const struct lw__journal_entry *entries, size_t count,
+                         lw_error *err) {
+    struct lw__sqlite *sqlite = db;
+    struct window window;
+    int rc = LW_OK;
+    memset(window.counts, 0, sizeof window.counts);
+    for (size_t i = 0; rc == LW_OK && i < count; i++) {
+        enum group group = group_of(entries[i].op);
+        if (group == NO_GROUP || window.counts[group] == WINDOW)
+            rc = write_window(sqlite, &window, err);
+        if (rc == LW_OK && group == NO_GROUP)
+            rc = write_entry(sqlite, &entries[i], err);
+        else if (rc == LW_OK)
+            window.entries[group][window.counts[group]++] = &entries[i];
+    }
+    return rc == LW_OK ? write_window(sqlite, &window, err) : rc;
 }
 
 /* ---- transactions ------------------------------------------------------------------------- */

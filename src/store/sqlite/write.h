@@ -46,17 +46,10 @@ static inline void lw__sqlite_bind_count(sqlite3_stmt *s, int at, uint64_t value
 /* What a row of a task says of its state. */
 const char *lw__sqlite_row_state(const struct lw__task_view *view, bool is_held, uint64_t now);
 
-/* Nine parameters from `at` on, of the statements that put a row. */
-void lw__sqlite_bind_row(const struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
-                         const struct lw__task_view *view, const char *state, uint64_t due);
-
-/* Seven, of those that write an end. */
-void lw__sqlite_bind_end(const struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
-                         const struct lw__task_view *view);
-
 /* Writes the puts, or the ends, of plain tasks that `entries` begins with, and sets *rc. Returns of
  * how many; 0: the first is something else. */
-size_t lw__sqlite_write_plain(struct lw__sqlite *sqlite, const struct lw__journal_entry *entries,
-                              size_t count, int *rc, lw_error *err);
+size_t lw__sqlite_write_plain(struct lw__sqlite *sqlite,
+                              const struct lw__journal_entry *const *entries, size_t count, int *rc,
+                              lw_error *err);
 
 #endif
