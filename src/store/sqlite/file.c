@@ -69,7 +69,8 @@ static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *e
     if (is_guest && access(file->path, F_OK) != 0 && errno == ENOENT)
         return refuse_guest(file->path, err);
     int code = sqlite3_open_v2(file->path, &file->db,
-                               flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+                               flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+                               file->log.below ? file->log.name : NULL);
     if (code != SQLITE_OK)
         return lw__sqlite_explain(file->db, file->db ? sqlite3_extended_errcode(file->db) : code,
                                   "open the store", err);
@@ -129,6 +130,8 @@ int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw
         rc = make_file(&file, resolved, mode, allocator, err);
     if (rc == LW_OK && mode == LW__SQLITE_OWNER)
         rc = lw__sqlite_owner_take(file->path, &file->owner, err);
+    if (rc == LW_OK && mode == LW__SQLITE_OWNER && !lw__sqlite_wal_announce(&file->log))
+        rc = lw__error_set(err, LW_ENOMEM, 0, "no memory to open the store");
     if (rc == LW_OK)
         rc = connect_db(file, true, err);
     if (rc == LW_OK)
@@ -185,6 +188,7 @@ void lw__sqlite_file_close(struct lw__sqlite_file *file) {
     if (file == NULL)
         return;
     disconnect(file);
+    lw__sqlite_wal_forget(&file->log);
     lw__sqlite_owner_release(file->owner);
     lw__free(file->allocator, file, file->size);
 }

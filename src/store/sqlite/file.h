@@ -5,6 +5,7 @@
  *     path.c     which file is meant              trouble.c  what an error of SQLite means
  *     owner.c    the lock of the one owner        place.c    whether it is still there
  *     sql.h      all SQL, as strings              beside.c   files beside it
+ *     wal.h      how an owner writes the -wal file
  *
  * Whose it is. A file is Legwork's if it has the table legwork_meta, whatever else is in it: a
  * program may keep its own tables beside Legwork's, and put both into one transaction. Where there
@@ -27,6 +28,7 @@
 #define LW_STORE_SQLITE_FILE_H
 
 #include "store/sqlite/sql.h"
+#include "store/sqlite/wal.h"
 
 #include <legwork/runtime.h>
 #include <legwork/status.h>
@@ -71,7 +73,8 @@ struct lw__sqlite_file {
     /* fixed after open */
     const lw_allocator *allocator;
     enum lw__sqlite_mode mode;
-    int owner; /* descriptor of the lock; -1: none */
+    int owner;                 /* descriptor of the lock; -1: none */
+    struct lw__sqlite_wal log; /* of an owner */
     struct lw__sqlite_inode database;
     size_t size;
     char path[]; /* absolute, without links */

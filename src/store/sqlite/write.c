@@ -469,7 +469,9 @@ static int commit(void *db, lw_error *err) {
         rc = put_meta(sqlite, "last_generation", generation, err);
     if (rc < 0)
         return rc;
+    sqlite->file->log.is_committing = true;
     rc = run(sqlite, LW__SQL_COMMIT, err);
+    sqlite->file->log.is_committing = false;
     if (rc < 0)
         return is_undone(sqlite, err->native) ? rc : doubt(sqlite, err);
     sqlite->intake.count = 0;
