@@ -363,7 +363,7 @@ static void kill_sometime(struct world *w, pid_t pid, uint64_t dice) {
     uint64_t events = sort == 0 ? 0 : dice / 5 % (sort == 1 ? 20 : 3000);
     uint64_t later_ns = dice / 16384 % (sort == 0 ? 20000000 : sort == 1 ? 100000 : 2000000);
     CHECK(child >= 0);
-    while (atomic_load(&w->shared->events) < events && !dies_within(child, 50000)) {
+    while (atomic_load(&w->shared->events) < events && !dies_within(child, 300000)) {
     }
     CHECK(!dies_within(child, later_ns)); /* by itself */
     kill(pid, SIGKILL);

@@ -85,8 +85,9 @@ static bool has_promised_more(const struct deed *deed) {
 static void see_about(struct audit *a, const struct ledger_record *r) {
     struct wish *wish = &a->wishes[r->serial];
     HOLDS(r->serial != 0, "it has no serial");
+    if (!wish->is_known || r->not_before_ns < wish->not_before_ns)
+        wish->not_before_ns = r->not_before_ns; /* said twice it is due as the first time */
     wish->is_known = true;
-    wish->not_before_ns = r->not_before_ns;
     wish->after = r->other;
     wish->flags = r->what;
     wish->batch = r->batch; /* repeated after a crash it is alone */
