@@ -191,7 +191,7 @@ static void submit_many_or_say_why(lw_test_memory *memory, uint64_t nth) {
         LW_TASK(.kind = "mail", .key = "a", .payload = LW_TEXT("1")),
         LW_TASK(.kind = "mail", .queue = "q", .key = "b"),
         LW_TASK(.kind = "mail", .after = &first, .after_count = 1, .key = "c"),
-        LW_TASK(.kind = "mail", .delay_ms = 10, .finish_by_ms = 500),
+        LW_TASK(.kind = "mail", .delay_ms = 100000, .finish_by_ms = 500000),
         LW_TASK(.kind = "other"),
     };
     lw_test_memory_fail_at(memory, nth);

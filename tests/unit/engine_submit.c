@@ -745,7 +745,8 @@ TEST(many_are_accepted_all_or_none) {
     handle(engine, "mail", do_count, NULL);
     start(engine);
     const lw_task *tasks[] = {LW_TASK(.kind = "mail", .key = "a", .payload = LW_TEXT("x")),
-                              LW_TASK(.kind = "mail", .delay_ms = 5), LW_TASK(.kind = "mail")};
+                              LW_TASK(.kind = "mail", .delay_ms = 3600000),
+                              LW_TASK(.kind = "mail")};
     lw_id ids[3] = {0}, one = SUBMIT(engine, .kind = "mail");
     lw_error err = {0};
     assert_status(lw_submit_many(engine, tasks, 3, ids, &err), LW_EFULL);
