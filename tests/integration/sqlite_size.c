@@ -84,7 +84,7 @@ TEST_WITH(what_has_passed_through_leaves_no_trace_in_the_size, .seconds = 3600) 
 }
 
 /* After a backlog the file shrinks while that is worked off; 2 MiB of free pages stay. */
-TEST_WITH(a_file_that_was_large_becomes_small_again, .seconds = 300) {
+TEST(a_file_that_was_large_becomes_small_again) {
     long batches = test_is_sanitized() ? 60 : 100;
     lw_engine *engine = open_store(BATCH);
     for (long i = 0; i < batches; i++)

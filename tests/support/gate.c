@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum {
-    PATIENCE_S = 200, /* a test has 240, and more under a sanitizer */
+    PATIENCE_S = 200, /* a test has 600 */
     LOOKS_BEFORE_NAP = 50,
     NAP_GROWS_NS = 10000, /* with every look */
     NAP_MAX_NS = 10000000,

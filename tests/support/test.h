@@ -35,7 +35,7 @@ void test_register(struct test *test);
 /* Defines and registers a test; the name is a sentence. */
 #define TEST(name) TEST_WITH(name, .seconds = 0)
 
-/* The same with settings: TEST_WITH(a_million_timers_fire, .seconds = 300, .alone = true) */
+/* The same with settings: TEST_WITH(a_million_timers_fire, .seconds = 900, .alone = true) */
 #define TEST_WITH(test_name, ...)                                                      \
     static void test_name(void);                                                       \
     __attribute__((constructor)) static void register_##test_name(void) {              \
