@@ -20,6 +20,12 @@ if(LEGWORK_SANITIZE)
   # -O1: half the time to compile under gcc's address sanitizer, and stacks that can be read.
   set(legwork_sanitize -fsanitize=${LEGWORK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
   set(legwork_link_options -fsanitize=${LEGWORK_SANITIZE})
+  # Every test program has the sanitizer in it: gold links it in two thirds of the time.
+  include(CheckLinkerFlag)
+  check_linker_flag(C -fuse-ld=gold legwork_has_gold)
+  if(legwork_has_gold)
+    list(APPEND legwork_link_options -fuse-ld=gold)
+  endif()
 endif()
 
 # legwork_layer_sources(<variable> <folder of src>...): the .c files of these layers.
