@@ -880,7 +880,7 @@ static void run_seed(struct rig *rig) {
 TEST(a_store_does_what_a_plain_model_does) {
     const char *given = getenv("LW_SEED");
     uint64_t first = given ? strtoull(given, NULL, 10) : 1;
-    uint64_t last = given ? first : (uint64_t)(test_scale(600, 20000) / test_stride(6));
+    uint64_t last = given ? first : (uint64_t)(test_scale(240, 20000) / test_stride(6));
     signal(SIGABRT, tell_seed);
     for (seed = first; seed <= last; seed++)
         each_store(run_seed,

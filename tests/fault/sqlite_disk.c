@@ -38,12 +38,13 @@ static void fail_at(struct cut_order order) {
     errands_close(errands);
 }
 
-/* Every other time it fails for a while. */
+/* Every other time it fails for a while: the store waits ever longer before it tries again. */
 static void fail_at_each(enum cut_fault fault, unsigned calls, long stride) {
     uint64_t count = count_calls(calls);
     uint64_t step = (uint64_t)(test_scale(stride, 1) * test_stride(3));
+    uint64_t a_while = (uint64_t)test_scale(4, 9);
     for (uint64_t nth = 1; nth <= count; nth += step)
-        fail_at((struct cut_order){fault, calls, nth, nth / step % 2 ? 9 : 1});
+        fail_at((struct cut_order){fault, calls, nth, nth / step % 2 ? a_while : 1});
 }
 
 TEST(an_error_at_any_call_is_told_and_overcome) {

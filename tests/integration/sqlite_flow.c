@@ -271,7 +271,7 @@ static void kill_at_every_moment(bool is_delete) {
 static void kill_at_every_call(bool is_delete) {
     uint64_t call = 1;
     bool was_killed = true;
-    for (; was_killed; call += (uint64_t)test_stride(2)) {
+    for (; was_killed; call += (uint64_t)test_stride(4)) {
         fprintf(stderr, "killed at call %llu\n", (unsigned long long)call);
         was_killed = run_child(0, call, is_delete);
         audit(is_delete);

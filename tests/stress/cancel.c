@@ -95,5 +95,5 @@ static void race_cancel(void) {
 }
 
 TEST(a_cancelled_task_is_run_or_dropped_but_not_both) {
-    run_races(1500, race_cancel);
+    run_races(1200, race_cancel);
 }

@@ -99,5 +99,5 @@ static void race_close(void) {
 }
 
 TEST(what_a_close_leaves_behind_frees_itself) {
-    run_races(1500, race_close);
+    run_races(1200, race_close);
 }

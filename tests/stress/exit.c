@@ -79,5 +79,5 @@ static void race_exit(void) {
 }
 
 TEST(a_task_that_ends_its_thread_costs_no_worker) {
-    run_races(1500, race_exit);
+    run_races(1200, race_exit);
 }

@@ -117,7 +117,7 @@ static void race_batches(void) {
 }
 
 TEST(no_task_of_a_batch_is_lost_or_run_twice) {
-    run_races(1200, race_batches);
+    run_races(900, race_batches);
 }
 
 /* ---- stuck -------------------------------------------------------------------------------- */

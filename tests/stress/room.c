@@ -45,7 +45,7 @@ static void race_exact_room(void) {
 }
 
 TEST(no_submitter_sleeps_while_there_is_room) {
-    run_races(1500, race_exact_room);
+    run_races(1300, race_exact_room);
 }
 
 /* ---- those who give up -------------------------------------------------------------------- */
@@ -128,5 +128,5 @@ static void race_give_up(void) {
 }
 
 TEST(who_gives_up_waiting_takes_no_wake_along) {
-    run_races(1500, race_give_up);
+    run_races(1000, race_give_up);
 }

@@ -57,5 +57,5 @@ static void race_calls(void) {
 }
 
 TEST(every_caller_is_told_what_became_of_its_task) {
-    run_races(2000, race_calls);
+    run_races(1500, race_calls);
 }

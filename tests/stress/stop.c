@@ -145,7 +145,7 @@ static void race_stop(void) {
 }
 
 TEST(what_was_accepted_is_run_or_dropped_exactly_once) {
-    run_races(4000, race_stop);
+    run_races(3500, race_stop);
 }
 
 /* ---- the deadline of a drain ------------------------------------------------------------- */
@@ -185,5 +185,5 @@ static void race_drain_deadline(void) {
 }
 
 TEST(after_the_deadline_of_a_drain_no_context_stays_open) {
-    run_races(2000, race_drain_deadline);
+    run_races(1500, race_drain_deadline);
 }

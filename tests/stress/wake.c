@@ -69,7 +69,7 @@ static void race_meeting(void) {
 }
 
 TEST(no_worker_sleeps_while_work_is_queued) {
-    run_races(3000, race_meeting);
+    run_races(2500, race_meeting);
 }
 
 /* ---- a meeting that is announced in one call, and one that a task invites to ------------- */
@@ -119,7 +119,7 @@ static void race_meeting_from_inside(void) {
 }
 
 TEST(tasks_that_a_task_submits_wake_others) {
-    run_races(1500, race_meeting_from_inside);
+    run_races(1000, race_meeting_from_inside);
 }
 
 /* ---- workers that come and go ------------------------------------------------------------ */
@@ -170,5 +170,5 @@ static void race_dynamic(void) {
 }
 
 TEST(workers_that_quit_leave_nothing_behind) {
-    run_races(2000, race_dynamic);
+    run_races(1000, race_dynamic);
 }
