@@ -103,7 +103,7 @@ typedef enum lw_fault {
 #undef LW_FAULT_ENUM
 } lw_fault;
 
-/* The name of a fault, "unknown" for a number that is none. Never NULL. Since: 0.2 */
+/* The name of a fault, "none" for 0, "unknown" for a number that is none. Never NULL. Since: 0.2 */
 LW_API const char *lw_fault_name(lw_fault fault);
 
 /* ---- outcomes: what a handler returns ----------------------------------------------------- */

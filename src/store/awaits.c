@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "base/points.h"
 
+#include <stdio.h>
+
 /* ---- threads ------------------------------------------------------------------------------ */
 
 int lw__index_await(struct lw__store *store, struct lw__await *await) {
@@ -174,13 +176,35 @@ void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task) {
     }
 }
 
+/* The first of those it waits for that is there and did not finish; 0: it has left. */
+static uint64_t find_unfinished(const struct lw__index *index, const struct lw__spec *spec,
+                                lw_state *state) {
+    for (uint32_t i = 0; i < spec->after_count; i++) {
+        const struct lw__task *other = lw__ids_find(&index->ids, spec->after[i]);
+        *state = other ? lw__task_state(other) : LW_FINISHED;
+        if (*state == LW_FAILED || *state == LW_ABORTED)
+            return spec->after[i];
+    }
+    return 0;
+}
+
+void lw__index_abort_after_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    char why[80] = "a task that it waited for did not finish";
+    lw_state state;
+    uint64_t other = find_unfinished(index, lw__task_spec(task), &state);
+    if (other != 0)
+        snprintf(why, sizeof why, "task %llu, which it waited for, %s", (unsigned long long)other,
+                 state == LW_FAILED ? "has failed" : "was aborted");
+    lw__index_abort_locked(index, task, now, why);
+}
+
 /* One of those it waited for has ended. */
 static void step_forward(struct lw__index *index, struct lw__task *task, bool is_finished,
                          uint64_t now) {
     struct lw__spec *spec = lw__task_spec(task);
     spec->after_left--;
     if (!is_finished && spec->after_policy == LW_AFTER_ABORT) {
-        lw__index_abort_locked(index, task, now, "a task that it waited for did not finish");
+        lw__index_abort_after_locked(index, task, now);
         return;
     }
     if (spec->after_left == 0 && !(spec->member && spec->member->is_held))

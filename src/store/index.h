@@ -451,6 +451,9 @@ bool lw__index_is_awaited_locked(const struct lw__index *index, uint64_t id);
 /* Notes for whom a task waits; those that have ended are settled at once. False: no memory. */
 bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task);
 
+/* One that it waits for did not finish: it is aborted, and says which. */
+void lw__index_abort_after_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
 /* Nothing holds the task any more: it can run, or waits for its time. */
 void lw__index_release_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 

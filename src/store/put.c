@@ -380,8 +380,7 @@ static void abort_doomed(struct lw__index *index, uint64_t now, struct lw__put *
         if (puts[i].task && puts[i].stillborn)
             lw__index_abort_locked(index, puts[i].task, now, puts[i].stillborn);
         else if (puts[i].task && puts[i].spec && puts[i].spec->is_doomed)
-            lw__index_abort_locked(index, puts[i].task, now,
-                                   "a task that it waited for did not finish");
+            lw__index_abort_after_locked(index, puts[i].task, now);
     }
 }
 

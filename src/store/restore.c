@@ -88,7 +88,7 @@ static bool place_waiting(struct lw__index *index, struct lw__task *task, bool w
     if (is_stale)
         lw__index_abort_locked(index, task, now, "its scope has moved on");
     else if (spec && spec->is_doomed)
-        lw__index_abort_locked(index, task, now, "a task that it waited for did not finish");
+        lw__index_abort_after_locked(index, task, now);
     else if (!lw__index_must_wait(task))
         lw__index_release_put_locked(index, task, now, was_held);
     return true;

@@ -25,7 +25,8 @@ bool lw_state_is_terminal(lw_state state) {
 }
 
 const char *lw_fault_name(lw_fault fault) {
-    switch (fault) {
+    switch ((int)fault) {
+    case 0: return "none";
 #define FAULT_NAME(constant, number, name) \
     case constant: return name;
         LW_FAULT_MAP(FAULT_NAME)

@@ -81,7 +81,10 @@ TEST(what_waits_for_a_failure_is_aborted_and_says_so) {
     assert_int_equal(state_of(engine, runs), LW_FINISHED);
     assert_status(lw_get(engine, aborted, &s), LW_OK);
     assert_int_equal(s.state, LW_ABORTED);
-    assert_true(strlen(s.last_error) > 0);
+    assert_string_equal(s.last_error, "task 1, which it waited for, has failed");
+    lw_id late = submit_after(engine, aborted, LW_AFTER_ABORT);
+    assert_status(lw_get(engine, late, &s), LW_OK);
+    assert_string_equal(s.last_error, "task 2, which it waited for, was aborted");
     lw_snapshot_clear(&s);
     close_engine(engine);
 }

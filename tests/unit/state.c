@@ -79,7 +79,7 @@ TEST(numbers_that_are_no_state_or_event_lead_nowhere) {
         assert_false(lw_state_is_terminal((lw_state)odd[i]));
     }
     assert_string_equal(lw_state_name((lw_state)0), "unknown");
-    assert_string_equal(lw_fault_name((lw_fault)0), "unknown");
+    assert_string_equal(lw_fault_name((lw_fault)0), "none");
 }
 
 TEST(terminal_states_are_left_by_hand_only) {
