@@ -9,7 +9,6 @@
  * bytes of a commit behind it: there nothing is gathered. */
 #include "store/sqlite/wal.h"
 
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +28,7 @@ struct wal_file {
     bool can_gather;
     const struct lw__sqlite_wal *owner;
     unsigned char *gathered;
-    max_align_t below[]; /* the file of the VFS below */
+    sqlite3_int64 below[]; /* the file of the VFS below, aligned as SQLite aligns files */
 };
 
 static struct wal_file *wal_of(sqlite3_file *file) {
