@@ -137,12 +137,11 @@ TEST(ends_that_come_out_of_order_leave_no_task_behind) {
     lw_engine *engine = OPEN_ON("sqlite:" PATH, .workers = 2);
     handle(engine, "say", say_odd, NULL);
     start(engine);
-    for (int i = 0; i < 30; i++) {
-        const lw_task *tasks[MANY];
-        for (int k = 0; k < MANY; k++)
-            tasks[k] = LW_TASK(.kind = "say", .payload = {"1", 1});
+    const lw_task *one = LW_TASK(.kind = "say", .payload = {"1", 1}), *tasks[MANY];
+    for (int i = 0; i < MANY; i++)
+        tasks[i] = one;
+    for (int i = 0; i < 30; i++)
         assert_status(lw_submit_many(engine, tasks, MANY, NULL, NULL), LW_OK);
-    }
     assert_status(lw_wait_idle(engine, -1), LW_OK);
     close_engine(engine);
     sqlite3 *db = connect_db(PATH);
