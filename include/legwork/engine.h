@@ -349,7 +349,9 @@ LW_API int lw_forget(lw_engine *engine, lw_id id);
 /* A paused queue accepts tasks and starts none: once lw_pause has returned no attempt of it begins,
  * but of a submit that runs it in its own thread (LW_CALLER_RUNS) at that moment. A pause ends with
  * the process, whatever the store: one that is to last is paused after each lw_open, before
- * lw_start. Returns LW_OK, LW_ENOTFOUND, LW_EINVAL, LW_EFORKED. Since: 0.2 */
+ * lw_start, and declared before that (lw_queue), because otherwise it may not be there yet.
+ * Returns LW_OK; LW_ENOTFOUND: neither a task nor lw_queue has named it; LW_EINVAL; LW_EFORKED.
+ * Since: 0.2 */
 LW_API int lw_pause(lw_engine *engine, const char *queue);
 LW_API int lw_resume(lw_engine *engine, const char *queue);
 
