@@ -139,7 +139,8 @@ static void say_obstacles(struct case_file *c) {
     if (!atomic_load(&c->engine->is_started))
         say(c, "the engine has not been started");
     if (!c->outlook->has_handler)
-        say(c, "its kind \"%s\" has no handler here", c->kind);
+        say(c, "its kind \"%s\" has no handler here, and no worker elsewhere has claimed it",
+            c->kind);
     if (c->outlook->is_paused)
         say(c, "its queue \"%s\" is paused", c->queue);
 }

@@ -131,14 +131,16 @@ TEST(what_stands_in_the_way_later_is_told_after_the_time) {
     assert_status(lw_pause(engine, "night"), LW_OK);
     EXPECT(id,
            "it is scheduled until 2000-01-01T00:02:30Z, in 2 min: it was submitted with a delay",
-           "the engine has not been started", "its kind \"mial\" has no handler here",
+           "the engine has not been started",
+           "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it",
            "its queue \"night\" is paused");
     start(engine);
     assert_status(lw_stop(engine, LW_DRAIN, 0), LW_OK);
     EXPECT(id,
            "it is scheduled until 2000-01-01T00:02:30Z, in 2 min: it was submitted with a delay",
            "the engine is stopping (drain): it runs only what is due",
-           "its kind \"mial\" has no handler here", "its queue \"night\" is paused");
+           "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it",
+           "its queue \"night\" is paused");
     close_driven();
 }
 
@@ -202,14 +204,19 @@ TEST(an_engine_that_was_not_started_a_missing_handler_and_a_pause_are_told_in_th
     lw_id id = SUBMIT(engine, .kind = "mail"), odd = SUBMIT(engine, .kind = "mial", .queue = "q");
     EXPECT(id, "the engine has not been started");
     assert_status(lw_pause(engine, "q"), LW_OK);
-    EXPECT(odd, "the engine has not been started", "its kind \"mial\" has no handler here",
+    EXPECT(odd, "the engine has not been started",
+           "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it",
            "its queue \"q\" is paused");
     start(engine);
-    EXPECT(odd, "its kind \"mial\" has no handler here", "its queue \"q\" is paused");
+    EXPECT(odd, "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it",
+           "its queue \"q\" is paused");
     assert_status(lw_resume(engine, "q"), LW_OK);
-    EXPECT(odd, "its kind \"mial\" has no handler here");
+    EXPECT(odd, "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it");
     assert_int_equal(lw_test_run(engine), 1);
-    EXPECT(odd, "its kind \"mial\" has no handler here"); /* and it stays */
+    /* and it stays */
+    EXPECT(
+        odd,
+        "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it");
     close_driven();
 }
 
@@ -218,14 +225,14 @@ TEST(a_stop_that_drops_is_the_first_reason_and_one_that_drains_the_last) {
     lw_id id = SUBMIT(engine, .kind = "none");
     start(engine);
     assert_status(lw_stop(engine, LW_DRAIN_ALL, 0), LW_OK);
-    EXPECT(id, "its kind \"none\" has no handler here",
+    EXPECT(id, "its kind \"none\" has no handler here, and no worker elsewhere has claimed it",
            "the engine is stopping (drain all): what waits for a time runs now, but only once");
     assert_status(lw_stop(engine, LW_DRAIN, 0), LW_OK);
-    EXPECT(id, "its kind \"none\" has no handler here",
+    EXPECT(id, "its kind \"none\" has no handler here, and no worker elsewhere has claimed it",
            "the engine is stopping (drain): it runs only what is due");
     assert_status(lw_stop(engine, LW_DROP, 0), LW_OK);
     EXPECT(id, "the engine is stopping (drop): it starts nothing more",
-           "its kind \"none\" has no handler here");
+           "its kind \"none\" has no handler here, and no worker elsewhere has claimed it");
     close_driven();
 }
 
