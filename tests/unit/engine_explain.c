@@ -214,9 +214,7 @@ TEST(an_engine_that_was_not_started_a_missing_handler_and_a_pause_are_told_in_th
     EXPECT(odd, "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it");
     assert_int_equal(lw_test_run(engine), 1);
     /* and it stays */
-    EXPECT(
-        odd,
-        "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it");
+    EXPECT(odd, "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it");
     close_driven();
 }
 
