@@ -55,6 +55,10 @@ int lw__sqlite_remove_before(struct lw__sqlite *sqlite, enum lw__sql which, uint
     return is_among ? remove_now(sqlite, which, err) : LW_OK;
 }
 
+int lw__sqlite_remove_tasks(struct lw__sqlite *sqlite, lw_error *err) {
+    return remove_now(sqlite, LW__SQL_TASK_DELETE, err);
+}
+
 int lw__sqlite_remove_all(struct lw__sqlite *sqlite, lw_error *err) {
     int rc = remove_now(sqlite, LW__SQL_TASK_DELETE, err);
     if (rc == LW_OK)

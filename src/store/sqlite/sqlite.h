@@ -170,6 +170,7 @@ int lw__sqlite_remove(struct lw__sqlite *sqlite, enum lw__sql which, uint64_t id
 /* Deletes it at once if it is among those that wait for that: a row of this id is to be written. */
 int lw__sqlite_remove_before(struct lw__sqlite *sqlite, enum lw__sql which, uint64_t id,
                              lw_error *err);
+int lw__sqlite_remove_tasks(struct lw__sqlite *sqlite, lw_error *err); /* those that wait for it */
 int lw__sqlite_remove_all(struct lw__sqlite *sqlite, lw_error *err);
 void lw__sqlite_remove_none(struct lw__sqlite *sqlite);
 

@@ -356,10 +356,33 @@ static int write_group(struct lw__sqlite *sqlite, const struct lw__journal_entry
     return rc;
 }
 
+/* Whether one may end here that is put here: then its id is not below all that are put. */
+static bool ends_own(const struct window *window) {
+    size_t ends = window->counts[ENDS];
+    uint64_t last = ends > 0 ? window->entries[ENDS][ends - 1]->id : 0;
+    for (size_t i = 0; i < window->counts[PUTS]; i++) {
+        if (window->entries[PUTS][i]->id <= last)
+            return true;
+    }
+    return false;
+}
+
+/* Rows that end go first, so that pages which they leave are there for those that come: one that
+ * becomes free SQLite would write as well. */
+static int write_ends(struct lw__sqlite *sqlite, struct window *window, lw_error *err) {
+    int rc = write_group(sqlite, window->entries[ENDS], window->counts[ENDS], err);
+    if (rc == LW_OK && window->counts[PUTS] > 0)
+        rc = lw__sqlite_remove_tasks(sqlite, err);
+    window->counts[ENDS] = 0;
+    return rc;
+}
+
 static int write_window(struct lw__sqlite *sqlite, struct window *window, lw_error *err) {
     int rc = LW_OK;
     sqlite->intake.has_ended |= window->counts[ENDS] > 0;
     sort(window->entries[ENDS], window->counts[ENDS]);
+    if (!ends_own(window))
+        rc = write_ends(sqlite, window, err);
     for (int group = 0; rc == LW_OK && group < GROUP_COUNT; group++) {
         rc = write_group(sqlite, window->entries[group], window->counts[group], err);
         window->counts[group] = 0;
