@@ -9,7 +9,17 @@
 /* What the grace is told of a retired pointer: a node of the ids, a task, or a block's size. */
 #define DETAIL_TASK ((uintptr_t)2)
 
+#define LINE 64       /* bytes that go from core to core together */
 #define FETCH_AHEAD 4 /* tasks */
+
+static void *alloc_lines(struct lw__index *index, size_t size) {
+    void *block = lw__alloc_aligned(&index->allocator, size, LINE);
+    return block ? memset(block, 0, size) : NULL;
+}
+
+static void free_lines(struct lw__index *index, void *block, size_t size) {
+    lw__free_aligned(&index->allocator, block, size, LINE);
+}
 
 static struct lw__task *take_spare(struct lw__index *index) {
     struct lw__magazine *spares = &index->spares;
@@ -140,15 +150,15 @@ static void free_kinds_and_queues(struct lw__index *index) {
             if (!queue->lanes[k])
                 continue;
             lw__order_free_lane(&index->order, queue->lanes[k]);
-            lw__free(allocator, queue->lanes[k], sizeof(struct lw__lane));
+            free_lines(index, queue->lanes[k], sizeof(struct lw__lane));
         }
         if (queue->lanes)
             lw__free(allocator, queue->lanes, queue->lane_capacity * sizeof(struct lw__lane *));
         lw__order_free_queue(&index->order, &queue->order);
-        lw__free(allocator, queue, sizeof *queue);
+        free_lines(index, queue, sizeof *queue);
     }
     for (uint32_t k = 0; k < index->kind_count; k++)
-        lw__free(allocator, index->kinds[k], sizeof(struct lw__kind));
+        free_lines(index, index->kinds[k], sizeof(struct lw__kind));
     lw__free(allocator, index->kinds, LW_KINDS_MAX * sizeof(struct lw__kind *));
     lw__free(allocator, index->queues, LW_QUEUES_MAX * sizeof(struct lw__queue *));
 }
@@ -206,7 +216,7 @@ static int add_kind_locked(struct lw__index *index, const char *name, uint16_t *
         index->kinds = lw__alloc(&index->allocator, LW_KINDS_MAX * sizeof(struct lw__kind *));
     if (!index->kinds)
         return LW_ENOMEM;
-    struct lw__kind *kind = lw__alloc_zero(&index->allocator, sizeof *kind);
+    struct lw__kind *kind = alloc_lines(index, sizeof *kind);
     if (!kind)
         return LW_ENOMEM;
     init_kind(kind, name, (uint16_t)index->kind_count);
@@ -281,7 +291,7 @@ static int add_queue_locked(struct lw__index *index, const char *name, uint16_t 
         index->queues = lw__alloc(&index->allocator, LW_QUEUES_MAX * sizeof(struct lw__queue *));
     if (!index->queues)
         return LW_ENOMEM;
-    struct lw__queue *queue = lw__alloc_zero(&index->allocator, sizeof *queue);
+    struct lw__queue *queue = alloc_lines(index, sizeof *queue);
     if (!queue)
         return LW_ENOMEM;
     memcpy(queue->name, name, strnlen(name, LW_NAME_MAX));
@@ -289,7 +299,7 @@ static int add_queue_locked(struct lw__index *index, const char *name, uint16_t 
     queue->limit = index->options.task_limit;
     queue->byte_limit = index->options.byte_limit;
     if (!lw__order_add_queue(&index->order, &queue->order, 1)) {
-        lw__free(&index->allocator, queue, sizeof *queue);
+        free_lines(index, queue, sizeof *queue);
         return LW_ENOMEM;
     }
     index->queues[index->queue_count++] = queue;
@@ -353,12 +363,12 @@ struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind_nu
         return known;
     if (kind_number >= queue->lane_capacity && !grow_lanes(index, queue, kind_number))
         return NULL;
-    struct lw__lane *lane = lw__alloc_zero(&index->allocator, sizeof *lane);
+    struct lw__lane *lane = alloc_lines(index, sizeof *lane);
     if (!lane)
         return NULL;
     struct lw__kind *kind = index->kinds[kind_number];
     if (!lw__order_add_lane(&index->order, &queue->order, lane, kind)) {
-        lw__free(&index->allocator, lane, sizeof *lane);
+        free_lines(index, lane, sizeof *lane);
         return NULL;
     }
     lane->next_of_kind = kind->lanes;

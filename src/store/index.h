@@ -41,11 +41,11 @@
 enum lw__retained_list { LW__RETAINED_FINISHED, LW__RETAINED_FAILED, LW__RETAINED_ABORTED };
 
 struct lw__retained {
-    struct lw__alarm alarm; /* for its oldest */
-    struct lw__kind *kind;
-    struct lw__retention_settings settings;
     struct lw__task_link ring; /* oldest first */
     uint64_t count, bytes;
+    struct lw__retention_settings settings;
+    struct lw__kind *kind;
+    struct lw__alarm alarm; /* for its oldest */
 };
 
 /* Reasons why a lane is shut. */
@@ -53,34 +53,39 @@ struct lw__retained {
 #define LW__SHUT_LIMIT 2u
 #define LW__SHUT_PAUSED 4u
 
+/* Kinds, queues and lanes begin with what changes for each task, on a cache line of their own: with
+ * the lock it goes from core to core. */
 struct lw__kind {
-    char name[LW_NAME_MAX + 1];
+    uint64_t unfinished, created, scheduled;       /* tasks now */
+    uint64_t submitted, finished, failed, aborted; /* ever */
+    uint32_t claimed;                              /* being run, or about to be */
+    uint32_t concurrency;
+    struct lw__retained retained[3];
     uint16_t number;
     bool has_handler;
     bool is_kept; /* no leases: by its options, or because tasks of scopes were found in the file */
-    uint32_t concurrency;
-    uint32_t claimed; /* being run, or about to be */
     uint32_t crashes; /* that a task may have */
     uint64_t max_age_ns;
     void *user; /* the engine's */
     lw_key_scope key_scope;
     uint64_t key_window_ns;
     struct lw__lane *lanes;
-    struct lw__retained retained[3];
-    uint64_t created, scheduled, unfinished;                                  /* tasks now */
-    uint64_t submitted, finished, failed, aborted, retried, crashed, snoozed; /* ever */
+    uint64_t retried, crashed, snoozed; /* ever */
+    char name[LW_NAME_MAX + 1];
 };
 
 struct lw__queue {
-    char name[LW_NAME_MAX + 1];
+    uint64_t limit;
+    uint64_t unfinished;          /* tasks now */
+    uint64_t submitted, finished; /* ever */
+    struct lw__order_queue order;
+    struct lw__lane **lanes; /* by kind; NULL: none yet */
+    uint32_t lane_capacity;
     uint16_t number;
     bool is_paused;
-    struct lw__order_queue order;
-    uint64_t limit, byte_limit;
-    uint64_t unfinished, bytes;                    /* tasks now */
-    uint64_t submitted, finished, failed, aborted; /* ever */
-    struct lw__lane **lanes;                       /* by kind; NULL: none yet */
-    uint32_t lane_capacity;
+    uint64_t byte_limit, bytes;
+    uint64_t failed, aborted;
+    char name[LW_NAME_MAX + 1];
 };
 
 /* A dependency: `task` waits for the one with this id. */
@@ -97,8 +102,8 @@ struct lw__dependency {
 #define LW__MAGAZINE 256
 
 struct lw__magazine {
-    struct lw__task *items[LW__MAGAZINE];
     uint32_t head, count;
+    struct lw__task *items[LW__MAGAZINE];
 };
 
 struct lw__index {
@@ -114,26 +119,26 @@ struct lw__index {
     _Alignas(64) struct lw__grace grace; /* readers from any thread */
     _Alignas(64) struct lw__ids ids;
 
+    /* one line for what changes with each task, and one in the order */
     _Alignas(64) struct lw__brief mu;
     /* guarded by mu */
     uint64_t last_id, last_token;
-    uint64_t outside_from; /* ids from outside: those below this are here, or have been */
-    uint64_t unfinished, bytes;
-    uint64_t reserve_used, reserve_bytes; /* of these: tasks of the reserve, and their bytes */
-    uint64_t resident;                    /* bytes of specs that a file has, too */
-    uint64_t claimed;                     /* by workers of this process; leases are counted apart */
-    uint64_t last_due; /* of what was enqueued at its submit: such due times never go back */
-    struct lw__slab tasks;
+    uint64_t unfinished;
+    uint64_t reserve_used; /* of these: tasks of the reserve */
+    uint64_t claimed;      /* by workers of this process; leases are counted apart */
+    uint64_t last_due;     /* of what was enqueued at its submit: such due times never go back */
     struct lw__magazine spares; /* tasks that have left, to be used again first */
-    struct lw__order order;
+    _Alignas(64) struct lw__order order;
+    struct lw__slab tasks;
+    uint64_t bytes, reserve_bytes; /* of what is unfinished, and of that in the reserve */
+    uint64_t outside_from;         /* ids from outside: those below this are here, or have been */
+    uint64_t resident;             /* bytes of specs that a file has, too */
     struct lw__keys keys;
     struct lw__timer_wheel scheduled; /* tasks that wait for a time */
     struct lw__timer_wheel alarms;
     uint64_t planned;             /* when the sweeper will look again, if nobody hastens it */
     struct lw__task_link telling; /* ended, not told yet */
     uint64_t telling_count;       /* those, and those that are being told */
-    uint32_t restraints;          /* LW__STORE_NO_... */
-    bool is_halted;               /* outcomes cannot be written: nothing new starts */
     struct lw__await *awaits[LW__AWAIT_BUCKETS];
     struct lw__task_link releasing; /* ended, their dependents not told yet */
     bool is_releasing;
@@ -142,17 +147,23 @@ struct lw__index {
     bool is_unfenced;                     /* in tests only: a move does not wait for what runs */
     struct lw__dependency **dependencies; /* buckets by `on` */
     size_t dependency_buckets, dependency_count;
-    struct lw__kind **kinds;
-    uint32_t kind_count;
-    struct lw__queue **queues;
-    uint32_t queue_count;
-    uint64_t scheduled_count, created_count;
+    _Alignas(64) struct lw__kind **kinds; /* this and what follows is read for each task, and */
+    struct lw__queue **queues;            /* seldom written */
+    uint32_t kind_count, queue_count;
+    uint32_t restraints; /* LW__STORE_NO_... */
+    bool is_halted;      /* outcomes cannot be written: nothing new starts */
+    _Alignas(64) uint64_t scheduled_count, created_count;
     uint64_t existed, swept;
     _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, by lw__index_see_wall */
     int64_t wall_planned_ms;        /* the same, when tasks that wait for it were last placed */
     uint64_t wall_count;            /* tasks that wait for a wall time */
     lw_error trouble;               /* why something could not be written, the last time */
 };
+
+_Static_assert(offsetof(struct lw__index, spares.items) - offsetof(struct lw__index, mu) == 64
+                   && offsetof(struct lw__kind, retained) == 64
+                   && offsetof(struct lw__lane, runs[1]) == 64,
+               "what each task changes fills a line");
 
 /* ---- index.c ------------------------------------------------------------------------------ */
 

@@ -39,43 +39,45 @@
 #define LW__ORDER_WEIGHT_MAX 1000
 #define LW__NOWHERE UINT32_MAX /* an index: not in there */
 
+/* What a lane, a queue and the order change for each task stands first in them, so that it is one
+ * cache line each where the owner aligns them: whoever takes the lock on another core has to fetch
+ * it. */
 struct lw__lane {
-    struct lw__order_queue *queue;  /* fixed */
-    void *kind;                     /* fixed: the owner's */
-    struct lw__lane *next_of_queue; /* fixed */
-    struct lw__lane *next_of_kind;  /* the owner's: lanes of the same kind */
-    uint32_t shut;                  /* reasons why nothing is taken from it: bits, the owner's */
-    uint32_t ready_index;           /* in queue->ready, or LW__NOWHERE */
+    struct lw__order_queue *queue; /* fixed */
     size_t count;
-    struct lw__run runs[LW__LANE_RUNS]; /* by priority, none of them empty */
+    uint32_t ready_index; /* in queue->ready, or LW__NOWHERE */
     uint32_t run_count;
+    struct lw__run runs[LW__LANE_RUNS]; /* by priority, none of them empty */
+    void *kind;                         /* fixed: the owner's */
+    struct lw__lane *next_of_queue;     /* fixed */
+    struct lw__lane *next_of_kind;      /* the owner's: lanes of the same kind */
+    uint32_t shut; /* reasons why nothing is taken from it: bits, the owner's */
     struct lw__heap heap;
     struct lw__task *strays, *last_stray; /* a list in order: those for which there was no memory */
 };
 
 struct lw__order_queue {
+    size_t count;    /* tasks in all of its lanes, shut ones included */
+    uint64_t pass;   /* what it has had, while active; wraps around */
+    uint64_t stride; /* what a turn costs: 1 / weight */
     uint32_t weight;
     uint32_t active_index; /* in order->active, or LW__NOWHERE: nothing ready */
-    uint64_t stride;       /* what a turn costs: 1 / weight */
-    uint64_t pass;         /* what it has had, while active; wraps around */
-    size_t count;          /* tasks in all of its lanes, shut ones included */
     struct lw__lane *lanes;
     uint32_t lane_count;
     struct lw__heap ready; /* lanes. While there is one only, its key is not kept up to date */
 };
 
 struct lw__order {
-    const lw_allocator *allocator;
-    struct lw__order_queue **active; /* queues with something ready; in no order */
-    uint32_t active_count, active_capacity;
-    uint32_t queue_count;
-    uint32_t spare_count;
-    struct lw__run_block *spare; /* empty blocks, for all lanes */
-    uint64_t active_weight;      /* of all active ones together */
-    uint64_t stride, pass; /* 1 / active_weight; what a queue with exactly its share has had */
     size_t count;          /* tasks in all lanes */
     size_t ready_count;    /* tasks in lanes that are ready: 0 means nothing can be taken */
-    size_t bytes;          /* of all blocks, heaps and the lists of what is ready */
+    uint64_t stride, pass; /* 1 / active_weight; what a queue with exactly its share has had */
+    struct lw__order_queue **active; /* queues with something ready; in no order */
+    uint32_t active_count, spare_count;
+    struct lw__run_block *spare; /* empty blocks, for all lanes */
+    uint64_t active_weight;      /* of all active ones together */
+    uint32_t active_capacity, queue_count;
+    size_t bytes; /* of all blocks, heaps and the lists of what is ready */
+    const lw_allocator *allocator;
 };
 
 void lw__order_init(struct lw__order *order, const lw_allocator *allocator);
