@@ -56,7 +56,7 @@ LW__INLINE lw_state lw__state_after(lw_state from, enum lw__task_event event) {
     };
     if ((unsigned)from >= LW__STATES || (unsigned)event >= LW__EVENTS)
         return (lw_state)0;
-    return moves[event].from & LW__IN(from) ? (lw_state)moves[event].to : (lw_state)0;
+    return (moves[event].from & LW__IN(from)) != 0 ? (lw_state)moves[event].to : (lw_state)0;
 }
 
 const char *lw__event_name(enum lw__task_event event);

@@ -190,10 +190,11 @@ static int write_each(struct lw__sqlite *sqlite, const struct form *form, const 
 static int write_many(struct lw__sqlite *sqlite, const struct form *form, const struct row *rows,
                       lw_error *err) {
     sqlite3_stmt *s = sqlite->file->statements[form->many];
-    struct lw__sqlite_bound *bound = bounds_of(sqlite, form)->many;
+    struct lw__sqlite_bounds *bounds = bounds_of(sqlite, form);
     bool is_there;
     for (int i = 0; i < ROWS; i++)
-        form->bind(sqlite, &(struct place){s, 1 + i * form->parameters, &bound[i]}, &rows[i]);
+        form->bind(sqlite, &(struct place){s, 1 + i * form->parameters, &bounds->many[i]},
+                   &rows[i]);
     int rc = step(sqlite, s, &is_there, err);
     return is_there ? write_each(sqlite, form, rows, ROWS, err) : rc;
 }

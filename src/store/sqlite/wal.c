@@ -77,7 +77,7 @@ static int flush(struct wal_file *wal) {
 
 /* The size of the database after a commit is in the header of its last frame; in others it is 0. */
 static enum header header_of(const unsigned char *bytes) {
-    return bytes[4] | bytes[5] | bytes[6] | bytes[7] ? OF_COMMIT : OF_PAGE;
+    return (bytes[4] | bytes[5] | bytes[6] | bytes[7]) != 0 ? OF_COMMIT : OF_PAGE;
 }
 
 static bool fits(const struct wal_file *wal, int count, sqlite3_int64 at) {
