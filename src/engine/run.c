@@ -184,10 +184,10 @@ LW__INLINE lw_outcome call(struct lw__hand *hand, struct lw__task *task) {
     if (atomic_load_explicit(&hand->kind->has_failures_ordered, memory_order_relaxed)
         && take_order(hand, &outcome))
         return outcome;
-    lw_handler run = hand->shown.run ? hand->shown.run : hand->kind->run;
-    if (!run)
+    lw_handler handler = hand->shown.run ? hand->shown.run : hand->kind->run;
+    if (!handler)
         return lw_fail(&hand->ctx, "its kind has no handler");
-    return run(&hand->ctx, &hand->shown);
+    return handler(&hand->ctx, &hand->shown);
 }
 
 /* The attempt without its begin and end. After it, look whether this is a forked child. */
