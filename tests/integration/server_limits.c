@@ -139,15 +139,14 @@ TEST(requests_under_way_are_bounded_together) {
 
 /* Answers that nobody takes count, too; and what an operator needs is answered all the same. */
 TEST(answers_under_way_are_bounded_together) {
-    enum { READERS = 40 };
-    int readers[READERS];
+    int readers[40], count = 40 / (int)test_stride(3);
     served_start(&s, (const char *const[]){"--buffers-max", "24MiB", NULL});
     size_t size = 8 << 20;
     char *payload = malloc(size + 1);
     memset(payload, 'x', size);
     payload[size] = '\0';
     expect(201, "POST /v1/queues/q/tasks?kind=k", payload);
-    for (int i = 0; i < READERS; i++) {
+    for (int i = 0; i < count; i++) {
         readers[i] = served_connect(&s);
         send_request(readers[i], "GET /v1/tasks/1", NULL, 0);
     }
@@ -159,7 +158,7 @@ TEST(answers_under_way_are_bounded_together) {
         CHECK(code == 404 || code == 503);
     } while (code != 503);
     expect(200, "GET /healthz", NULL);
-    for (int i = 0; i < READERS; i++)
+    for (int i = 0; i < count; i++)
         close(readers[i]);
     await_figure("legwork_http_connections 1\n");
     expect(404, "GET /v1/tasks/2", NULL);
