@@ -27,8 +27,8 @@ struct lw__ids {
     struct lw__grace *grace; /* its free_fn frees a node when it gets LW__IDS_DETAIL */
     /* atomic, written under the owner's lock */
     struct lw__ids_node *_Atomic root; /* NULL: empty */
-    /* guarded by the owner's lock */
-    struct lw__ids_node *last_leaf; /* where the last insert was; NULL: none was yet */
+    /* guarded by the owner's lock; on a line that readers do not touch */
+    _Alignas(64) struct lw__ids_node *last_leaf; /* where the last insert was; NULL: none was yet */
     size_t count;
     size_t bytes; /* of all nodes, those that are retired but not free yet included */
 };

@@ -150,14 +150,14 @@ struct lw__index {
     _Alignas(64) struct lw__kind **kinds; /* this and what follows is read for each task, and */
     struct lw__queue **queues;            /* seldom written */
     uint32_t kind_count, queue_count;
-    uint32_t restraints; /* LW__STORE_NO_... */
-    bool is_halted;      /* outcomes cannot be written: nothing new starts */
+    uint32_t restraints;            /* LW__STORE_NO_... */
+    bool is_halted;                 /* outcomes cannot be written: nothing new starts */
+    _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, by lw__index_see_wall */
     _Alignas(64) uint64_t scheduled_count, created_count;
     uint64_t existed, swept;
-    _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, by lw__index_see_wall */
-    int64_t wall_planned_ms;        /* the same, when tasks that wait for it were last placed */
-    uint64_t wall_count;            /* tasks that wait for a wall time */
-    lw_error trouble;               /* why something could not be written, the last time */
+    int64_t wall_planned_ms; /* the same, when tasks that wait for it were last placed */
+    uint64_t wall_count;     /* tasks that wait for a wall time */
+    lw_error trouble;        /* why something could not be written, the last time */
 };
 
 _Static_assert(offsetof(struct lw__index, spares.items) - offsetof(struct lw__index, mu) == 64
