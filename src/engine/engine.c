@@ -161,9 +161,11 @@ int lw_open(lw_engine **out, const char *url, const lw_engine_options *options, 
 
 static int make_hands(lw_engine *engine, lw_error *err) {
     uint32_t count = engine->set.workers + engine->set.stuck_max;
-    engine->all_hands = lw__alloc_zero(&engine->set.allocator, count * sizeof *engine->all_hands);
+    size_t size = count * sizeof *engine->all_hands;
+    engine->all_hands = lw__alloc_aligned(&engine->set.allocator, size, LW__LINE);
     if (!engine->all_hands)
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for %u workers", count);
+    memset(engine->all_hands, 0, size);
     engine->hand_count = count;
     for (uint32_t i = count; i-- > 0;) {
         struct lw__hand *hand = &engine->all_hands[i];
@@ -246,7 +248,8 @@ void lw__engine_free(lw_engine *engine) {
     for (uint32_t i = 0; i < engine->hand_count; i++)
         lw__hand_free(&engine->all_hands[i]);
     if (engine->all_hands)
-        lw__free(&allocator, engine->all_hands, engine->hand_count * sizeof *engine->all_hands);
+        lw__free_aligned(&allocator, engine->all_hands,
+                         engine->hand_count * sizeof *engine->all_hands, LW__LINE);
     if (engine->store)
         engine->store->ops->close(engine->store);
     lw__answers_free(engine);

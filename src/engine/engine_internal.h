@@ -52,6 +52,8 @@
 #define LW__HAND_STREAK 8                    /* after so many turns without a pause */
 #define LW__SCOPE_AWAIT_BUCKETS 64
 
+#define LW__LINE 64 /* bytes that go from core to core together */
+
 /* How hard the engine stops; only ever rises. */
 enum lw__stop_level { LW__RUNNING, LW__STOP_DRAIN_ALL, LW__STOP_DRAIN, LW__STOP_DROP };
 
@@ -176,6 +178,7 @@ struct lw__hand {
     uint64_t first_enqueued;
     uint32_t accounted;   /* guarded by mu: the store knows that these have ended */
     uint64_t seen_cursor; /* the scheduler's */
+    char apart[LW__LINE]; /* from the next one */
 };
 
 /* Where a batch stands: its number, the next task and the end of what is left to its hand. */

@@ -25,6 +25,12 @@ static void *find(struct lw__registry *registry, const char *name, uint32_t hash
     return NULL;
 }
 
+/* Every submit reads it: nobody else's writes may be on its cache lines. */
+static void *alloc_info(lw_engine *engine, size_t size) {
+    void *info = lw__alloc_aligned(&engine->set.allocator, size, LW__LINE);
+    return info ? memset(info, 0, size) : NULL;
+}
+
 static bool add(lw_engine *engine, struct lw__registry *registry, const char *name, uint32_t hash,
                 void *info) {
     struct lw__registry_entry *entry = lw__alloc(&engine->set.allocator, sizeof *entry);
@@ -68,12 +74,12 @@ static void tell_store(lw_engine *engine, const struct lw__kind_info *info, bool
 static void free_kind(const lw_allocator *allocator, struct lw__kind_info *info) {
     lw__mutex_free(&info->mu);
     lw__mutex_free(&info->latencies.mu);
-    lw__free(allocator, info, sizeof *info);
+    lw__free_aligned(allocator, info, sizeof *info, LW__LINE);
 }
 
 static int make_kind(lw_engine *engine, const char *name, uint32_t hash,
                      struct lw__kind_info **out) {
-    struct lw__kind_info *info = lw__alloc_zero(&engine->set.allocator, sizeof *info);
+    struct lw__kind_info *info = alloc_info(engine, sizeof *info);
     if (!info)
         return LW_ENOMEM;
     memcpy(info->name, name, strlen(name) + 1);
@@ -142,12 +148,12 @@ bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_cal
 
 static void free_queue(const lw_allocator *allocator, struct lw__queue_info *info) {
     lw__mutex_free(&info->latencies.mu);
-    lw__free(allocator, info, sizeof *info);
+    lw__free_aligned(allocator, info, sizeof *info, LW__LINE);
 }
 
 static int make_queue(lw_engine *engine, const char *name, uint32_t hash,
                       struct lw__queue_info **out) {
-    struct lw__queue_info *info = lw__alloc_zero(&engine->set.allocator, sizeof *info);
+    struct lw__queue_info *info = alloc_info(engine, sizeof *info);
     if (!info)
         return LW_ENOMEM;
     memcpy(info->name, name, strlen(name) + 1);
