@@ -3,7 +3,8 @@
  * Requests are read one after the other and answered in their order. Usually the next one is begun
  * when the one before is answered; those whose routes allow it (LW__ROUTE_OVERLAPS: submits) are
  * begun at once, so that a client who sends many without waiting has them all in one commit. While
- * the client does not take its answers, nothing more is begun.
+ * the client does not take its answers, nothing more is begun. The answer that says that it is the
+ * last one has nothing begun behind it: a client may send the rest again elsewhere.
  *
  * Deadlines follow the phase: idle, within a head, within a body; none while we are working. */
 #include "server/api/api.h"
@@ -153,7 +154,8 @@ static void count_answer(const struct lw__exchange *x) {
 static void answer(struct lw__peer *peer, struct lw__exchange *x) {
     struct lw__buffer out;
     lw__buffer_init(&out, &lw__server_memory, LW__ANSWER_MAX + 65536);
-    x->terms.keep_alive = x->terms.keep_alive && peer->server->phase == LW__SERVING;
+    bool goes_on = peer->server->phase == LW__SERVING || peer->first; /* those are begun */
+    x->terms.keep_alive = x->terms.keep_alive && goes_on;
     bool is_written = write_answer(x, &out) == LW_OK;
     bool is_last = !x->terms.keep_alive;
     count_answer(x);
@@ -183,10 +185,7 @@ static void answer_ready(struct lw__peer *peer) {
         peer->count--;
         x->next = NULL;
         x->peer = NULL;
-        if (!peer->is_last)
-            answer(peer, x);
-        else
-            lw__exchange_reply(x); /* nobody reads answers behind the last one */
+        answer(peer, x);
     }
 }
 
