@@ -134,8 +134,10 @@ static int give_up(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state 
     return is_given_up(engine, *state) ? LW_ESTOPPING : LW_PENDING;
 }
 
-/* A task that was retried by hand before we could look is waited for again. */
-static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot) {
+/* A task that was retried by hand before we could look is waited for again. One that waits for its
+ * own task is told so, however soon its time is over; is_look: it does not want to wait. */
+static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, bool is_look,
+                      lw_snapshot *snapshot) {
     lw_state state;
     bool is_vain = false;
     int rc = look(engine, id, snapshot, &state);
@@ -149,10 +151,10 @@ static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapsho
             return lw__engine_is_forked(engine) ? LW_EFORKED
                    : lw__hand_is_inside(engine) ? LW_EDEADLOCK
                                                 : LW_PENDING;
+        if (!is_look && lw__hand_runs(engine, id))
+            return LW_EDEADLOCK;
         if (lw__engine_now(engine) >= deadline)
             return LW_PENDING;
-        if (lw__hand_runs(engine, id))
-            return LW_EDEADLOCK;
         rc = await_end(engine, id, deadline, snapshot, &state, &is_vain);
         if (rc == LW_ENOTFOUND)
             return end_unseen(snapshot);
@@ -170,7 +172,7 @@ int lw_wait(lw_engine *engine, lw_id id, int64_t timeout_ms, lw_snapshot *snapsh
         return LW_EINVAL;
     uint64_t deadline = lw__deadline_in(engine->set.clock, timeout_ms);
     rc = lw__engine_remote(engine) ? lw__client_wait(engine, id, deadline, snapshot)
-                                   : wait_until(engine, id, deadline, snapshot);
+                                   : wait_until(engine, id, deadline, timeout_ms == 0, snapshot);
     if (rc < 0 && rc != LW_ESTOPPING)
         lw_snapshot_clear(snapshot);
     return rc;

@@ -1,6 +1,9 @@
 /* Waiting for the end of a task, and finding one by its key. */
 #include "engines.h"
 
+#include "base/clock.h"
+
+#include <stdatomic.h>
 #include <string.h>
 
 #define FOREVER (-1)
@@ -99,14 +102,31 @@ static lw_outcome wait_for_oneself(lw_ctx *ctx, const lw_task *task) {
     return lw_done(ctx);
 }
 
-TEST(a_handler_cannot_wait_for_its_own_task) {
-    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO);
+static void run_wait_for_oneself(lw_clock *clock) {
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .clock = clock);
     handle(engine, "self", wait_for_oneself, LW_HANDLER_OPTIONS(.user = engine));
     start(engine);
     lw_id id = SUBMIT(engine, .kind = "self");
     assert_int_equal(lw_test_run(engine), 1);
     assert_int_equal(state_of(engine, id), LW_FINISHED);
     close_engine(engine);
+}
+
+TEST(a_handler_cannot_wait_for_its_own_task) {
+    run_wait_for_oneself(NULL);
+}
+
+/* Whoever looks at it loses the core for a second. */
+static uint64_t leap(lw_clock *clock) {
+    static _Atomic uint64_t now = LW__NS_PER_S;
+    (void)clock;
+    return atomic_fetch_add(&now, LW__NS_PER_S);
+}
+
+TEST(a_handler_on_a_busy_machine_cannot_wait_for_its_own_task_either) {
+    lw_clock clock = *lw__clock_system();
+    clock.now = leap;
+    run_wait_for_oneself(&clock);
 }
 
 TEST(without_memory_a_wait_says_so) {
