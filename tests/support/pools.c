@@ -68,7 +68,7 @@ void advance(lw_clock *clock, int64_t ms) {
 }
 
 void await_sleepers(lw_clock *clock, int count) {
-    assert_status(lw_test_clock_await_sleepers(clock, count, 50000), LW_OK);
+    assert_status(lw_test_clock_await_sleepers(clock, count, 200000), LW_OK);
 }
 
 lw_test_memory *open_memory(void) {

@@ -25,7 +25,7 @@
 struct test {
     const char *name;
     void (*run)(void);
-    int seconds; /* timeout; 0: 60. Ten times that under a sanitizer, and ten times in a soak. */
+    int seconds; /* timeout; 0: 600. Twice that under a sanitizer, and ten times in a soak. */
     bool alone;  /* no other test runs beside it: for tests that measure time */
     struct test *next;
 };

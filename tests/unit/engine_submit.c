@@ -47,6 +47,7 @@ static void fill_up(struct full *full, lw_overflow overflow, int64_t submit_time
                                .submit_timeout_ms = submit_timeout_ms);
     handle(full->engine, "gate", do_gate, LW_HANDLER_OPTIONS(.user = &full->gate));
     handle(full->engine, "mail", do_count, NULL);
+    handle(full->engine, "by-hand", NULL, LW_HANDLER_OPTIONS(.retry = {.min_ms = 3600000}));
     start(full->engine);
     SUBMIT(full->engine, .kind = "gate");
     tally_await(&full->gate.arrived, 1);
@@ -600,7 +601,8 @@ static lw_id failed_first;
 
 static void *submit_failing(void *arg) {
     struct full *full = arg;
-    failed_first = SUBMIT(full->engine, .run = do_where, .payload = LW_TEXT("fail first"));
+    failed_first =
+        SUBMIT(full->engine, .run = do_where, .kind = "by-hand", .payload = LW_TEXT("fail first"));
     return NULL;
 }
 

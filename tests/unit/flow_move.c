@@ -326,8 +326,8 @@ TEST(a_wait_ends_when_the_task_of_a_step_is_cancelled) {
     tally_await(&bench->begun, 1);
     await_that(step_of(&bench->rig, X, FILES).task_state == LW_SCHEDULED);
     await_waiters(bench, 1);
-    assert_status(lw_cancel(bench->rig.engine, step_of(&bench->rig, X, FILES).task), LW_OK);
-    CHECK(pthread_join(thread, &condition) == 0);
+    CHECK(lw_cancel(bench->rig.engine, step_of(&bench->rig, X, FILES).task) >= 0);
+    CHECK(pthread_join(thread, &condition) == 0); /* even if it has been tried again just now */
     assert_int_equal((intptr_t)condition, LW_FLOW_HALTED);
     gate_open(&bench->gate);
     close_engine(bench->rig.engine);

@@ -214,9 +214,11 @@ TEST(a_stuck_task_that_the_caller_runs_is_counted_and_reported_too) {
 
 /* ---- the system's clock ---------------------------------------------------------------------- */
 
+/* On a busy machine the short task is stuck for a moment, too. */
 static void count_stuck(void *user, const lw_pool_run_info *task) {
-    CHECK(task->is_stuck && task->fn == gate_task && task->running_ms >= 5);
-    tally_add(user, 1);
+    CHECK(task->is_stuck && task->running_ms >= 5);
+    if (task->fn == gate_task)
+        tally_add(user, 1);
 }
 
 TEST(a_stuck_task_is_seen_on_the_systems_clock_too) {
