@@ -12,11 +12,11 @@ static uint64_t next_dice(struct trouble *trouble) {
     return x ^ (x >> 31);
 }
 
-static void take_time(lw_ctx *ctx, int ms, bool listens) {
-    if (listens)
-        lw_ctx_sleep(ctx, ms);
-    else
-        nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+static void hang(lw_ctx *ctx, int ms, int most_ms) {
+    struct timespec most = {.tv_sec = most_ms / 1000, .tv_nsec = most_ms % 1000 * 1000000L};
+    lw_ctx_sleep(ctx, ms);
+    if (lw_ctx_done(ctx))
+        nanosleep(&most, NULL);
 }
 
 static int give_up(lw_error *err, int status, const char *why) {
@@ -29,10 +29,13 @@ int trouble_at(struct trouble *trouble, lw_ctx *ctx, lw_error *err) {
     uint64_t dice = next_dice(trouble);
     if ((int)(dice % 1000) < trouble->die_permille)
         raise(SIGKILL);
-    bool hangs = trouble->slow_ms > 0 && dice >> 61 == 0;
-    unsigned most_ms = (unsigned)trouble->slow_ms * (hangs ? 8 : 1);
-    if (most_ms > 0)
-        take_time(ctx, (int)(dice / 1000 % (most_ms + 1)), !hangs);
+    bool hangs = trouble->slow_ms > 0 && dice >> 62 == 0;
+    int most_ms = trouble->slow_ms * (hangs ? 8 : 1);
+    int ms = (int)(dice / 1000 % ((unsigned)most_ms + 1));
+    if (hangs)
+        hang(ctx, ms, most_ms);
+    else if (ms > 0)
+        lw_ctx_sleep(ctx, ms);
     if (!hangs && lw_ctx_done(ctx))
         return give_up(err, LW_ECANCELED, "asked to give up");
     if ((int)((dice >> 32) % 100) < trouble->fail_percent)

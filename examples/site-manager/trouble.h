@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 struct trouble {
-    int slow_ms;      /* a step takes up to this long at each of its points; at one in eight it
+    int slow_ms;      /* a step takes up to this long at each of its points; at one in four it
                          hangs, for up to eight times that */
     int fail_percent; /* of the points; the attempt fails there */
     int die_permille; /* of the points; the process dies there of SIGKILL */
@@ -16,8 +16,9 @@ struct trouble {
 };
 
 /* A point in a step: between two things that it does. One that hangs does not listen to the
- * context, like a call into somebody else's code. LW_OK; LW_ECANCELED: give up; LW_ESYSTEM: fails;
- * both with a sentence. */
+ * context, like a call into somebody else's code: when that is done it still takes the longest time
+ * there is, so that it is there while what comes after it goes on. LW_OK; LW_ECANCELED: give up;
+ * LW_ESYSTEM: fails; both with a sentence. */
 int trouble_at(struct trouble *trouble, lw_ctx *ctx, lw_error *err);
 
 #endif
