@@ -20,6 +20,8 @@ void *lw__resize(const lw_allocator *allocator, void *ptr, size_t old_size, size
 /* ptr may be NULL, whatever the size. */
 void lw__free(const lw_allocator *allocator, void *ptr, size_t size);
 
+#define LW__LINE 64 /* bytes that go from core to core together */
+
 /* Blocks on a boundary of align bytes, a power of two; for cache lines mostly. Only
  * lw__free_aligned may free them. From the allocator they take the size that lw__aligned_size
  * tells. */

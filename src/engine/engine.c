@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/futex.h"
 #include "base/log.h"
 #include "base/memory.h"
 
@@ -110,6 +111,7 @@ static void init(lw_engine *engine) {
 
 static int build(lw_engine *engine, const char *url, lw_error *err) {
     const lw_allocator *allocator = &engine->set.allocator;
+    engine->has_barrier = lw__barrier_prepare();
     engine->is_alive = lw__fork_word_open(err);
     if (!engine->is_alive)
         return err->status;

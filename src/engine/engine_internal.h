@@ -36,7 +36,9 @@
 
 #include "base/histogram.h"
 #include "base/lot.h"
+#include "base/memory.h"
 #include "base/mutex.h"
+#include "base/names.h"
 #include "base/points.h"
 #include "engine/layer.h"
 #include "engine/options.h"
@@ -52,8 +54,6 @@
 #define LW__HAND_STREAK 8                    /* after so many turns without a pause */
 #define LW__SCOPE_AWAIT_BUCKETS 64
 
-#define LW__LINE 64 /* bytes that go from core to core together */
-
 /* How hard the engine stops; only ever rises. */
 enum lw__stop_level { LW__RUNNING, LW__STOP_DRAIN_ALL, LW__STOP_DRAIN, LW__STOP_DROP };
 
@@ -63,19 +63,33 @@ struct lw__latencies {
     struct lw__histogram wait, run; /* guarded by mu; read by anybody */
 };
 
-/* What the engine knows of a kind beyond the store. */
+/* Names to what is known of them: found without a lock, added under registry_mu, never removed. */
+#define LW__REGISTRY_BUCKETS 256
+
+struct lw__registry_entry {
+    struct lw__registry_entry *next; /* all of it is fixed */
+    const char *name;
+    struct lw__name_key key;
+};
+
+struct lw__registry {
+    struct lw__registry_entry *_Atomic buckets[LW__REGISTRY_BUCKETS];
+};
+
+/* What the engine knows of a kind beyond the store. Its first cache line is what a submit of a
+ * plain task reads. */
 struct lw__kind_info {
-    char name[LW_NAME_MAX + 1];
-    uint16_t number;
-    uint32_t hash;
+    struct lw__registry_entry entry; /* first */
     /* fixed after lw_start, or after the kind was first seen */
     lw_handler run;
+    uint16_t number;
+    _Atomic bool is_call;     /* no handler, but tasks that bring a function along */
+    _Atomic bool is_awaiting; /* no handler, and tasks that wait for one */
     bool is_registered;
+    char name[LW_NAME_MAX + 1];
     struct lw__kind_settings set;
     const struct lw__layer *layer; /* whose kind it is (layer.h); NULL: the program's */
     void *layer_user;
-    _Atomic bool is_call;     /* no handler, but tasks that bring a function along */
-    _Atomic bool is_awaiting; /* no handler, and tasks that wait for one */
     char apart[64]; /* every submit reads what is above, every turn writes what is below */
     struct lw__latencies latencies;
     /* guarded by mu */
@@ -87,28 +101,14 @@ struct lw__kind_info {
 };
 
 struct lw__queue_info {
-    char name[LW_NAME_MAX + 1];
+    struct lw__registry_entry entry; /* first */
     uint16_t number;
-    uint32_t hash;
     bool is_registered;
+    char name[LW_NAME_MAX + 1];
     struct lw__queue_settings set;
     _Atomic uint32_t waiting; /* submitters that wait for room for one task without bytes */
     char apart[64];           /* as in a kind */
     struct lw__latencies latencies;
-};
-
-/* Names to infos: found without a lock, added under registry_mu, never removed. */
-#define LW__REGISTRY_BUCKETS 256
-
-struct lw__registry_entry {
-    struct lw__registry_entry *next; /* fixed */
-    void *info;
-    const char *name;
-    uint32_t hash;
-};
-
-struct lw__registry {
-    struct lw__registry_entry *_Atomic buckets[LW__REGISTRY_BUCKETS];
 };
 
 /* What the handler has said so far; the hand's own thread only. */
@@ -222,6 +222,7 @@ struct lw_engine {
     struct lw__store *store;
     struct lw__index *index;
     _Atomic uint32_t *is_alive; /* 0 in a forked child */
+    bool has_barrier;           /* lw__barrier_everywhere works */
     lw_pool *pool;              /* NULL: before start, and without workers */
 
     /* atomic */

@@ -2,6 +2,7 @@
  * stuck. All of it finds hands in the engine's list, under hands_mu. */
 #include "engine/engine_internal.h"
 
+#include "base/futex.h"
 #include "base/log.h"
 #include "pool/staff.h"
 
@@ -32,7 +33,10 @@ void lw__hand_cancel(void *user, uint64_t token, lw_reason reason) {
     lw__mutex_unlock(&engine->hands_mu);
 }
 
+/* What makes attempts give up that begin from now on was set before; see show in run.c. */
 void lw__hand_end_all(lw_engine *engine, lw_reason reason) {
+    if (engine->has_barrier)
+        lw__barrier_everywhere();
     lw__mutex_lock(&engine->hands_mu);
     for (struct lw__hand *hand = engine->hands; hand; hand = hand->next)
         lw__ctx_end(&hand->ctx, atomic_load(&hand->ctx.signal) >> LW__SIGNAL_SHIFT, reason);

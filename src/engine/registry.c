@@ -8,21 +8,12 @@
 
 #include <string.h>
 
-static uint32_t hash_name(const char *name) {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return hash;
-}
-
-static void *find(struct lw__registry *registry, const char *name, uint32_t hash) {
-    struct lw__registry_entry *entry =
-        atomic_load_explicit(&registry->buckets[hash % LW__REGISTRY_BUCKETS], memory_order_acquire);
-    for (; entry; entry = entry->next) {
-        if (entry->hash == hash && strcmp(entry->name, name) == 0)
-            return entry->info;
-    }
-    return NULL;
+static void *find(struct lw__registry *registry, const char *name, const struct lw__name_key *key) {
+    struct lw__registry_entry *entry = atomic_load_explicit(
+        &registry->buckets[key->hash % LW__REGISTRY_BUCKETS], memory_order_acquire);
+    while (entry && !lw__name_is(entry->name, &entry->key, name, key))
+        entry = entry->next;
+    return entry; /* its kind or queue begins with it */
 }
 
 /* Every submit reads it: nobody else's writes may be on its cache lines. */
@@ -31,18 +22,13 @@ static void *alloc_info(lw_engine *engine, size_t size) {
     return info ? memset(info, 0, size) : NULL;
 }
 
-static bool add(lw_engine *engine, struct lw__registry *registry, const char *name, uint32_t hash,
-                void *info) {
-    struct lw__registry_entry *entry = lw__alloc(&engine->set.allocator, sizeof *entry);
-    if (!entry)
-        return false;
-    struct lw__registry_entry *_Atomic *bucket = &registry->buckets[hash % LW__REGISTRY_BUCKETS];
-    entry->next = atomic_load(bucket);
-    entry->info = info;
+static void add(struct lw__registry *registry, struct lw__registry_entry *entry, const char *name) {
     entry->name = name;
-    entry->hash = hash;
+    entry->key = lw__name_key(name);
+    struct lw__registry_entry *_Atomic *bucket =
+        &registry->buckets[entry->key.hash % LW__REGISTRY_BUCKETS];
+    entry->next = atomic_load(bucket);
     atomic_store_explicit(bucket, entry, memory_order_release);
-    return true;
 }
 
 static int refuse(int rc, const char *what, const char *name, int max, lw_error *err) {
@@ -77,43 +63,41 @@ static void free_kind(const lw_allocator *allocator, struct lw__kind_info *info)
     lw__free_aligned(allocator, info, sizeof *info, LW__LINE);
 }
 
-static int make_kind(lw_engine *engine, const char *name, uint32_t hash,
-                     struct lw__kind_info **out) {
+static int make_kind(lw_engine *engine, const char *name, struct lw__kind_info **out) {
     struct lw__kind_info *info = alloc_info(engine, sizeof *info);
     if (!info)
         return LW_ENOMEM;
     memcpy(info->name, name, strlen(name) + 1);
-    info->hash = hash;
     lw__kind_settle_options(&info->set, NULL, NULL);
     lw__mutex_init(&info->mu);
     lw__mutex_init(&info->latencies.mu);
     int rc = engine->store->ops->kind(engine->store, name, &info->number);
-    if (rc == LW_OK && !add(engine, &engine->kinds, info->name, hash, info))
-        rc = LW_ENOMEM;
     if (rc < 0) {
         free_kind(&engine->set.allocator, info);
         return rc;
     }
     atomic_store_explicit(&engine->kind_infos[info->number], info, memory_order_release);
+    add(&engine->kinds, &info->entry, info->name);
     *out = info; /* the store has the same defaults */
     return LW_OK;
 }
 
 struct lw__kind_info *lw__registry_find_kind(lw_engine *engine, const char *name) {
-    return find(&engine->kinds, name, hash_name(name));
+    struct lw__name_key key = lw__name_key(name);
+    return find(&engine->kinds, name, &key);
 }
 
 int lw__registry_kind(lw_engine *engine, const char *name, struct lw__kind_info **info,
                       lw_error *err) {
-    uint32_t hash = hash_name(name);
-    *info = find(&engine->kinds, name, hash);
+    struct lw__name_key key = lw__name_key(name);
+    *info = find(&engine->kinds, name, &key);
     if (*info)
         return LW_OK;
     if (lw__name_check("kind", name, err) < 0)
         return LW_EINVAL;
     lw__mutex_lock(&engine->registry_mu);
-    *info = find(&engine->kinds, name, hash);
-    int rc = *info ? LW_OK : make_kind(engine, name, hash, info);
+    *info = find(&engine->kinds, name, &key);
+    int rc = *info ? LW_OK : make_kind(engine, name, info);
     lw__mutex_unlock(&engine->registry_mu);
     return rc < 0 ? refuse(rc, "kind", name, LW_KINDS_MAX, err) : LW_OK;
 }
@@ -151,42 +135,40 @@ static void free_queue(const lw_allocator *allocator, struct lw__queue_info *inf
     lw__free_aligned(allocator, info, sizeof *info, LW__LINE);
 }
 
-static int make_queue(lw_engine *engine, const char *name, uint32_t hash,
-                      struct lw__queue_info **out) {
+static int make_queue(lw_engine *engine, const char *name, struct lw__queue_info **out) {
     struct lw__queue_info *info = alloc_info(engine, sizeof *info);
     if (!info)
         return LW_ENOMEM;
     memcpy(info->name, name, strlen(name) + 1);
-    info->hash = hash;
     lw__queue_settle_options(&info->set, &engine->set, NULL, NULL);
     lw__mutex_init(&info->latencies.mu);
     int rc = engine->store->ops->queue(engine->store, name, &info->number);
-    if (rc == LW_OK && !add(engine, &engine->queues, info->name, hash, info))
-        rc = LW_ENOMEM;
     if (rc < 0) {
         free_queue(&engine->set.allocator, info);
         return rc;
     }
     atomic_store_explicit(&engine->queue_infos[info->number], info, memory_order_release);
+    add(&engine->queues, &info->entry, info->name);
     *out = info;
     return LW_OK;
 }
 
 struct lw__queue_info *lw__registry_find_queue(lw_engine *engine, const char *name) {
-    return find(&engine->queues, name, hash_name(name));
+    struct lw__name_key key = lw__name_key(name);
+    return find(&engine->queues, name, &key);
 }
 
 int lw__registry_queue(lw_engine *engine, const char *name, struct lw__queue_info **info,
                        lw_error *err) {
-    uint32_t hash = hash_name(name);
-    *info = find(&engine->queues, name, hash);
+    struct lw__name_key key = lw__name_key(name);
+    *info = find(&engine->queues, name, &key);
     if (*info)
         return LW_OK;
     if (lw__name_check("queue", name, err) < 0)
         return LW_EINVAL;
     lw__mutex_lock(&engine->registry_mu);
-    *info = find(&engine->queues, name, hash);
-    int rc = *info ? LW_OK : make_queue(engine, name, hash, info);
+    *info = find(&engine->queues, name, &key);
+    int rc = *info ? LW_OK : make_queue(engine, name, info);
     lw__mutex_unlock(&engine->registry_mu);
     return rc < 0 ? refuse(rc, "queue", name, LW_QUEUES_MAX, err) : LW_OK;
 }
@@ -303,13 +285,11 @@ void lw__registry_free(lw_engine *engine) {
         struct lw__registry_entry *next;
         for (struct lw__registry_entry *e = atomic_load(&engine->kinds.buckets[i]); e; e = next) {
             next = e->next;
-            free_kind(allocator, e->info);
-            lw__free(allocator, e, sizeof *e);
+            free_kind(allocator, (struct lw__kind_info *)e);
         }
         for (struct lw__registry_entry *e = atomic_load(&engine->queues.buckets[i]); e; e = next) {
             next = e->next;
-            free_queue(allocator, e->info);
-            lw__free(allocator, e, sizeof *e);
+            free_queue(allocator, (struct lw__queue_info *)e);
         }
     }
 }

@@ -17,14 +17,19 @@
 
 /* ---- begin -------------------------------------------------------------------------------- */
 
-/* Shows the attempt, so that it can be asked to give up, before the task says that it has
- * started. */
+/* Shows the attempt, so that it can be asked to give up, before the task says that it has started.
+ * A stop wants that an attempt either shows in the signal or heeds the stop: it passes
+ * lw__barrier_everywhere between the two (lw__hand_end_all), and so this side needs no fence. */
 LW__INLINE void show(struct lw__hand *hand, struct lw__task *task, uint64_t token) {
+    uint64_t signal = ++hand->number << LW__SIGNAL_SHIFT;
     atomic_store_explicit(&hand->task_id, task->id, memory_order_relaxed);
     atomic_store_explicit(&hand->task, task, memory_order_release);
     atomic_store_explicit(&hand->token, token, memory_order_release);
-    atomic_store(&hand->ctx.signal,
-                 ++hand->number << LW__SIGNAL_SHIFT); /* in sequence with heed_stop */
+    if (__builtin_expect(hand->engine->has_barrier, 1))
+        atomic_store_explicit(&hand->ctx.signal, signal, memory_order_release);
+    else
+        atomic_store_explicit(&hand->ctx.signal, signal, memory_order_seq_cst);
+    lw__barrier_light();
 }
 
 LW__INLINE void hide(struct lw__hand *hand) {

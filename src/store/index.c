@@ -9,16 +9,20 @@
 /* What the grace is told of a retired pointer: a node of the ids, a task, or a block's size. */
 #define DETAIL_TASK ((uintptr_t)2)
 
-#define LINE 64       /* bytes that go from core to core together */
 #define FETCH_AHEAD 4 /* tasks */
 
 static void *alloc_lines(struct lw__index *index, size_t size) {
-    void *block = lw__alloc_aligned(&index->allocator, size, LINE);
+    void *block = lw__alloc_aligned(&index->allocator, size, LW__LINE);
     return block ? memset(block, 0, size) : NULL;
 }
 
 static void free_lines(struct lw__index *index, void *block, size_t size) {
-    lw__free_aligned(&index->allocator, block, size, LINE);
+    lw__free_aligned(&index->allocator, block, size, LW__LINE);
+}
+
+static void free_lanes(struct lw__index *index, struct lw__queue *queue) {
+    if (queue->lanes)
+        free_lines(index, queue->lanes, queue->lane_capacity * sizeof *queue->lanes);
 }
 
 static struct lw__task *take_spare(struct lw__index *index) {
@@ -152,8 +156,7 @@ static void free_kinds_and_queues(struct lw__index *index) {
             lw__order_free_lane(&index->order, queue->lanes[k]);
             free_lines(index, queue->lanes[k], sizeof(struct lw__lane));
         }
-        if (queue->lanes)
-            lw__free(allocator, queue->lanes, queue->lane_capacity * sizeof(struct lw__lane *));
+        free_lanes(index, queue);
         lw__order_free_queue(&index->order, &queue->order);
         free_lines(index, queue, sizeof *queue);
     }
@@ -337,13 +340,12 @@ static bool grow_lanes(struct lw__index *index, struct lw__queue *queue, uint32_
     uint32_t capacity = queue->lane_capacity ? queue->lane_capacity : 8;
     while (capacity <= kind)
         capacity *= 2;
-    struct lw__lane **lanes =
-        lw__resize(&index->allocator, queue->lanes, queue->lane_capacity * sizeof *lanes,
-                   capacity * sizeof *lanes);
+    struct lw__lane **lanes = alloc_lines(index, capacity * sizeof *lanes);
     if (!lanes)
         return false;
-    for (uint32_t i = queue->lane_capacity; i < capacity; i++)
-        lanes[i] = NULL;
+    for (uint32_t i = 0; i < queue->lane_capacity; i++)
+        lanes[i] = queue->lanes[i];
+    free_lanes(index, queue);
     queue->lanes = lanes;
     queue->lane_capacity = capacity;
     return true;

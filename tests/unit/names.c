@@ -305,3 +305,49 @@ TEST_WITH(a_guess_among_all_kinds_of_an_engine_takes_no_time_to_speak_of, .secon
     snprintf(wanted, sizeof wanted, "%060d%04d", 0, LW_KINDS_MAX);
     assert_non_null(lw__name_nearest(wanted, known, LW_KINDS_MAX));
 }
+
+/* ---- to be found by ------------------------------------------------------------------------ */
+
+static bool are_same(const char *a, const char *b) {
+    struct lw__name_key a_key = lw__name_key(a), b_key = lw__name_key(b);
+    bool are = lw__name_is(a, &a_key, b, &b_key);
+    CHECK(!are || a_key.hash == b_key.hash);
+    return are;
+}
+
+/* Of every length, and with any byte of it changed; in blocks of their own. */
+TEST(names_are_told_apart_by_each_of_their_bytes) {
+    for (size_t size = 0; size <= LW_NAME_MAX; size++) {
+        char *a = repeat('n', size), *b = repeat('n', size), *longer = repeat('n', size + 1);
+        assert_true(are_same(a, b));
+        assert_false(are_same(a, longer));
+        for (size_t i = 0; i < size; i++) {
+            b[i] = 'm';
+            assert_false(are_same(a, b));
+            b[i] = 'n';
+        }
+        free(a);
+        free(b);
+        free(longer);
+    }
+}
+
+/* Names that people make by the dozen differ in a number, wherever it is. */
+TEST(names_that_are_alike_spread) {
+    static const char *const around[][2] = {
+        {"k", ""},
+        {"tenant-", ""},
+        {"tenant-", ".mail"},
+        {"mail.to.tenant-", ".daily.report"},
+        {"", ".a-kind-with-a-long-name-of-its-own.and.some.more"},
+    };
+    enum { NAMES = 256, BUCKETS = 256, MANY = 10 }; /* by chance there are 6 or so */
+    for (size_t f = 0; f < COUNT_OF(around); f++) {
+        int in_bucket[BUCKETS] = {0};
+        for (unsigned i = 0; i < NAMES; i++) {
+            char name[LW_NAME_MAX + 1];
+            snprintf(name, sizeof name, "%s%03u%s", around[f][0], i, around[f][1]);
+            CHECK(++in_bucket[lw__name_key(name).hash % BUCKETS] < MANY);
+        }
+    }
+}
