@@ -54,7 +54,7 @@ struct lw__sqlite_inode {
 
 #define LW__SQLITE_ROWS 8 /* of a statement that writes many */
 
-/* What is bound to the parameters of a row, of those that most rows have in common. plain.c */
+/* What is bound to the parameters of a row, of those that most rows have in common. row.c */
 struct lw__sqlite_bound {
     const char *kind, *queue, *state;              /* NULL: nothing yet */
     uint64_t priority, attempts, crashes, snoozes; /* plus 1 */

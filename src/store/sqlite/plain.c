@@ -9,16 +9,6 @@ enum { ROWS = LW__SQLITE_ROWS }; /* of task_put_many.sql and history_put_many.sq
 
 /* ---- one row ------------------------------------------------------------------------------ */
 
-/* What this process runs is runnable again if it dies. Most that are created just wait for this
- * very write. One that has ended meanwhile gets a row for its end to find. */
-const char *lw__sqlite_row_state(const struct lw__task_view *view, bool is_held, uint64_t now) {
-    if (view->state == LW_SCHEDULED)
-        return "scheduled";
-    if (view->state != LW_CREATED)
-        return "enqueued";
-    return is_held ? "created" : view->due_at > now ? "scheduled" : "enqueued";
-}
-
 static bool is_plain(const struct lw__task *task, const struct lw__task_view *view) {
     return !(view->flags & LW__TASK_RESERVED)
            && (view->spec ? lw__lean_can_go(view->spec) : !lw__task_is_lean(task));
@@ -38,44 +28,6 @@ static bool is_row_known(const struct lw__sqlite *sqlite, const struct lw__task 
            && !has_published(view->output);
 }
 
-/* ---- what stays bound --------------------------------------------------------------------- */
-
-/* The parameters of a row. What is bound stays so when the statement is reset, and most rows have
- * most in common with the one that was there before: to bind that again takes longer than to see
- * that it is the same. */
-struct place {
-    sqlite3_stmt *s;
-    int at;
-    struct lw__sqlite_bound *bound;
-};
-
-/* Of names that live as long as the store: one that has the same address is the same. */
-static void keep_text(const struct place *place, int column, const char **bound, const char *text) {
-    if (*bound == text)
-        return;
-    lw__sqlite_bind_text(place->s, place->at + column, text);
-    *bound = text;
-}
-
-static void keep_number(const struct place *place, int column, uint64_t *bound, uint64_t number) {
-    if (*bound == number + 1)
-        return;
-    sqlite3_bind_int64(place->s, place->at + column, (int64_t)number);
-    *bound = number + 1;
-}
-
-static void bind_rare(const struct place *place, int column, bool *is_bound, const void *data,
-                      size_t size) {
-    sqlite3_bind_blob64(place->s, place->at + column, data, size, SQLITE_STATIC);
-    *is_bound = true;
-}
-
-static void bind_none(const struct place *place, int column, bool *is_bound) {
-    if (*is_bound)
-        sqlite3_bind_null(place->s, place->at + column);
-    *is_bound = false;
-}
-
 /* ---- puts and ends ------------------------------------------------------------------------ */
 
 /* A plain entry, and the task as it was when it was looked at. */
@@ -87,58 +39,30 @@ struct row {
 struct form {
     enum lw__sql one, many;
     int parameters; /* of a row */
-    void (*bind)(const struct lw__sqlite *sqlite, const struct place *place, const struct row *row);
+    void (*bind)(const struct lw__sqlite *sqlite, const struct lw__sqlite_place *place,
+                 const struct row *row);
 };
 
-static void bind_row(const struct lw__sqlite *sqlite, const struct place *place,
-                     const struct lw__task_view *view, const char *state, uint64_t due) {
-    const struct lw__spec *spec = view->spec;
-    struct lw__sqlite_bound *bound = place->bound;
-    sqlite3_stmt *s = place->s;
-    int at = place->at;
-    sqlite3_bind_int64(s, at, (int64_t)view->id);
-    keep_text(place, 1, &bound->kind, sqlite->index->kinds[view->kind]->name);
-    keep_text(place, 2, &bound->queue, sqlite->index->queues[view->queue]->name);
-    keep_text(place, 3, &bound->state, state);
-    keep_number(place, 4, &bound->priority, view->priority);
-    lw__sqlite_bind_time(sqlite, s, at + 5, view->created_at);
-    lw__sqlite_bind_time(sqlite, s, at + 6, due);
-    lw__sqlite_bind_blob(s, at + 7, spec ? lw__spec_payload(spec) : NULL,
-                         spec ? spec->payload_size : 0);
-    if (spec && spec->value_size > 0)
-        bind_rare(place, 8, &bound->has_value, lw__spec_value(spec), spec->value_size);
-    else
-        bind_none(place, 8, &bound->has_value);
-}
-
-static void bind_put(const struct lw__sqlite *sqlite, const struct place *place,
+static void bind_put(const struct lw__sqlite *sqlite, const struct lw__sqlite_place *place,
                      const struct row *row) {
     uint64_t now = lw__now(sqlite->index->options.clock);
     const char *state = lw__sqlite_row_state(&row->view, row->entry->is_held, now);
-    bind_row(sqlite, place, &row->view, state, row->view.due_at);
+    lw__sqlite_bind_row(sqlite, place, &row->view, state, row->view.due_at);
 }
 
-static void bind_end(const struct lw__sqlite *sqlite, const struct place *place,
+static void bind_end(const struct lw__sqlite *sqlite, const struct lw__sqlite_place *place,
                      const struct row *row) {
     const struct lw__task_view *view = &row->view;
-    const struct lw__output *output = view->output;
-    struct lw__sqlite_bound *bound = place->bound;
-    bind_row(sqlite, place, view, lw_state_name(view->state),
-             view->enqueued_at ? view->enqueued_at : view->created_at);
-    lw__sqlite_bind_time(sqlite, place->s, place->at + 9, view->started_at);
-    lw__sqlite_bind_time(sqlite, place->s, place->at + 10, view->due_at);
-    keep_number(place, 11, &bound->attempts, view->attempts);
-    keep_number(place, 12, &bound->crashes, view->crashes);
-    keep_number(place, 13, &bound->snoozes, view->snoozes);
-    lw__sqlite_bind_count(place->s, place->at + 14, view->token);
-    if (output && output->has_result) /* of nothing, perhaps */
-        bind_rare(place, 15, &bound->has_result, lw__output_result(output), output->result_size);
-    else
-        bind_none(place, 15, &bound->has_result);
+    struct lw__sqlite_place end = {place->s, place->at + LW__SQLITE_ROW_PARAMETERS, place->bound};
+    lw__sqlite_bind_row(sqlite, place, view, lw_state_name(view->state),
+                        view->enqueued_at ? view->enqueued_at : view->created_at);
+    lw__sqlite_bind_end(sqlite, &end, view);
 }
 
-static const struct form put_form = {LW__SQL_TASK_PUT_PLAIN, LW__SQL_TASK_PUT_MANY, 9, bind_put};
-static const struct form end_form = {LW__SQL_HISTORY_PUT_PLAIN, LW__SQL_HISTORY_PUT_MANY, 16,
+static const struct form put_form = {LW__SQL_TASK_PUT_PLAIN, LW__SQL_TASK_PUT_MANY,
+                                     LW__SQLITE_ROW_PARAMETERS, bind_put};
+static const struct form end_form = {LW__SQL_HISTORY_PUT_PLAIN, LW__SQL_HISTORY_PUT_MANY,
+                                     LW__SQLITE_ROW_PARAMETERS + LW__SQLITE_END_PARAMETERS,
                                      bind_end};
 
 static const struct form *form_of(const struct lw__journal_entry *entry) {
@@ -180,7 +104,7 @@ static int write_each(struct lw__sqlite *sqlite, const struct form *form, const 
     bool is_there;
     int rc = LW_OK;
     for (size_t i = 0; rc == LW_OK && i < count; i++) {
-        form->bind(sqlite, &(struct place){s, 1, bound}, &rows[i]);
+        form->bind(sqlite, &(struct lw__sqlite_place){s, 1, bound}, &rows[i]);
         rc = step(sqlite, s, &is_there, err);
     }
     return rc;
@@ -193,7 +117,8 @@ static int write_many(struct lw__sqlite *sqlite, const struct form *form, const 
     struct lw__sqlite_bounds *bounds = bounds_of(sqlite, form);
     bool is_there;
     for (int i = 0; i < ROWS; i++)
-        form->bind(sqlite, &(struct place){s, 1 + i * form->parameters, &bounds->many[i]},
+        form->bind(sqlite,
+                   &(struct lw__sqlite_place){s, 1 + i * form->parameters, &bounds->many[i]},
                    &rows[i]);
     int rc = step(sqlite, s, &is_there, err);
     return is_there ? write_each(sqlite, form, rows, ROWS, err) : rc;

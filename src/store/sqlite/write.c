@@ -73,39 +73,6 @@ static void bind_after(sqlite3_stmt *s, int at, const struct lw__spec *spec) {
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
-static void bind_row(const struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
-                     const struct lw__task_view *view, const char *state, uint64_t due) {
-    const struct lw__index *index = sqlite->index;
-    const struct lw__spec *spec = view->spec;
-    sqlite3_bind_int64(s, at, (int64_t)view->id);
-    lw__sqlite_bind_text(s, at + 1, index->kinds[view->kind]->name);
-    lw__sqlite_bind_text(s, at + 2, index->queues[view->queue]->name);
-    lw__sqlite_bind_text(s, at + 3, state);
-    sqlite3_bind_int64(s, at + 4, view->priority);
-    lw__sqlite_bind_time(sqlite, s, at + 5, view->created_at);
-    lw__sqlite_bind_time(sqlite, s, at + 6, due);
-    lw__sqlite_bind_blob(s, at + 7, spec ? lw__spec_payload(spec) : NULL,
-                         spec ? spec->payload_size : 0);
-    lw__sqlite_bind_blob(s, at + 8, spec ? lw__spec_value(spec) : NULL,
-                         spec ? spec->value_size : 0);
-}
-
-static void bind_end(const struct lw__sqlite *sqlite, sqlite3_stmt *s, int at,
-                     const struct lw__task_view *view) {
-    const struct lw__output *output = view->output;
-    lw__sqlite_bind_time(sqlite, s, at, view->started_at);
-    lw__sqlite_bind_time(sqlite, s, at + 1, view->due_at);
-    sqlite3_bind_int64(s, at + 2, view->attempts);
-    sqlite3_bind_int64(s, at + 3, view->crashes);
-    sqlite3_bind_int64(s, at + 4, view->snoozes);
-    lw__sqlite_bind_count(s, at + 5, view->token);
-    if (output && output->has_result) /* of nothing, perhaps */
-        sqlite3_bind_blob64(s, at + 6, lw__output_result(output), output->result_size,
-                            SQLITE_STATIC);
-    else
-        sqlite3_bind_null(s, at + 6);
-}
-
 static void bind_key(struct lw__sqlite *sqlite, sqlite3_stmt *s, const struct lw__spec *spec) {
     static const char *const scopes[] = {NULL, "unfinished", "retained", "window"};
     bool has_key = spec && spec->key_size > 0;
@@ -133,7 +100,8 @@ static int write_put(struct lw__sqlite *sqlite, const struct lw__journal_entry *
     lw__task_view(entry->task, &view);
     const struct lw__spec *spec = view.spec;
     uint64_t now = lw__now(sqlite->index->options.clock);
-    bind_row(sqlite, s, 1, &view, lw__sqlite_row_state(&view, entry->is_held, now), view.due_at);
+    lw__sqlite_bind_row(sqlite, &(struct lw__sqlite_place){s, 1, LW__SQLITE_UNKNOWN}, &view,
+                        lw__sqlite_row_state(&view, entry->is_held, now), view.due_at);
     bind_key(sqlite, s, spec);
     lw__sqlite_bind_count(s, 13, spec ? (uint64_t)spec->run_at_ms : 0);
     lw__sqlite_bind_time(sqlite, s, 14, spec ? spec->start_by : 0);
@@ -220,7 +188,7 @@ static int write_end(struct lw__sqlite *sqlite, const struct lw__task *task, lw_
     sqlite3_bind_int64(s, 1, (int64_t)view.id);
     lw__sqlite_bind_text(s, 2, lw_state_name(view.state));
     lw__sqlite_bind_time(sqlite, s, 3, view.enqueued_at ? view.enqueued_at : view.created_at);
-    bind_end(sqlite, s, 4, &view);
+    lw__sqlite_bind_end(sqlite, &(struct lw__sqlite_place){s, 4, LW__SQLITE_UNKNOWN}, &view);
     bind_errors(sqlite, s, 11, view.errors);
     int rc = run(sqlite, LW__SQL_HISTORY_PUT, err);
     return rc == LW_OK ? lw__sqlite_remove(sqlite, LW__SQL_TASK_DELETE, view.id, err) : rc;

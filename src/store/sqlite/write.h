@@ -41,10 +41,30 @@ static inline void lw__sqlite_bind_count(sqlite3_stmt *s, int at, uint64_t value
         sqlite3_bind_null(s, at);
 }
 
-/* ---- plain.c ------------------------------------------------------------------------------ */
+/* ---- row.c -------------------------------------------------------------------------------- */
+
+/* Where the parameters of a row begin, and what is known to be bound to them. */
+struct lw__sqlite_place {
+    sqlite3_stmt *s;
+    int at;
+    struct lw__sqlite_bound *bound;
+};
+
+/* Of parameters of which nothing is known: all are bound. */
+#define LW__SQLITE_UNKNOWN (&(struct lw__sqlite_bound){.has_value = true, .has_result = true})
 
 /* What a row of a task says of its state. */
 const char *lw__sqlite_row_state(const struct lw__task_view *view, bool is_held, uint64_t now);
+
+/* The parameters that every row of a task begins with, and those that its end adds. */
+#define LW__SQLITE_ROW_PARAMETERS 9
+#define LW__SQLITE_END_PARAMETERS 7
+void lw__sqlite_bind_row(const struct lw__sqlite *sqlite, const struct lw__sqlite_place *place,
+                         const struct lw__task_view *view, const char *state, uint64_t due);
+void lw__sqlite_bind_end(const struct lw__sqlite *sqlite, const struct lw__sqlite_place *place,
+                         const struct lw__task_view *view);
+
+/* ---- plain.c ------------------------------------------------------------------------------ */
 
 /* Writes the puts, or the ends, of plain tasks that `entries` begins with, and sets *rc. Returns of
  * how many; 0: the first is something else. */
