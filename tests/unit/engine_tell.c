@@ -17,13 +17,17 @@ struct diary {
 static struct diary diary;
 static struct tally told = TALLY;
 
+/* Two workers may be in callbacks at once. */
 static void write_diary(const char *letter, const lw_snapshot *task) {
+    static pthread_mutex_t pen = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&pen);
     size_t used = strlen(diary.letters);
     snprintf(diary.letters + used, sizeof diary.letters - used, "%s", letter);
     if (task) {
         diary.last = *task;
         snprintf(diary.error, sizeof diary.error, "%s", task->last_error);
     }
+    pthread_mutex_unlock(&pen);
     tally_add(&told, 1);
     if (diary.ends_thread)
         pthread_exit(NULL);
@@ -142,6 +146,7 @@ TEST(a_stop_waits_for_the_callbacks) {
         SUBMIT(engine, .kind = "fail", ON_END);
     assert_status(lw_stop(engine, LW_DRAIN, FOREVER), LW_OK);
     assert_int_equal(tally_read(&told), 6);
+    assert_int_equal(strlen(diary.letters), 6);
     close_engine(engine);
 }
 
