@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -377,9 +378,7 @@ TEST(a_worker_that_only_shuts_down_its_side_counts_as_gone) {
 
 /* Nobody can tell it from one that has gone. What it is told holds: it has the task and can finish
  * it, or it is told that it gets none, and the next one has it. */
-static bool claim_and_shut_down(int fd, long long id) {
-    send_request(fd, "POST /v1/queues/q/claim?lease=1h", NULL, 0);
-    shutdown(fd, SHUT_WR);
+static bool read_and_finish(int fd, long long id) {
     struct answer a = read_answer(fd, false);
     bool has_it = a.code == 200;
     long long token = number_in(a.body, "token");
@@ -397,14 +396,48 @@ static bool claim_and_shut_down(int fd, long long id) {
     return has_it;
 }
 
+static int enter_and_claim(long long id) {
+    int fd = id % 2 ? served_connect(&s) : connect_unix("socket");
+    submit("", "x");
+    send_request(fd, "POST /v1/queues/q/claim?lease=1h", NULL, 0);
+    return fd;
+}
+
 TEST(a_worker_that_sends_no_more_is_not_told_of_tasks_that_it_has_not) {
-    int refused = 0;
     served_start(&s, (const char *const[]){"--socket", "socket", NULL});
     for (int i = 1; i <= 50; i++) {
-        submit("", "x");
-        refused += !claim_and_shut_down(i % 2 ? served_connect(&s) : connect_unix("socket"), i);
+        int fd = enter_and_claim(i);
+        shutdown(fd, SHUT_WR);
+        read_and_finish(fd, i);
     }
-    CHECK(refused > 0);
+    served_stop(&s);
+}
+
+/* The server is stopped meanwhile, and finds both at once. */
+TEST(a_worker_whose_end_comes_with_its_claim_gets_no_task) {
+    served_start(&s, (const char *const[]){"--socket", "socket", NULL});
+    for (int i = 1; i <= 4; i++) {
+        int fd = i % 2 ? served_connect(&s) : connect_unix("socket");
+        submit("", "x");
+        served_freeze(&s);
+        send_request(fd, "POST /v1/queues/q/claim?lease=1h", NULL, 0);
+        shutdown(fd, SHUT_WR);
+        CHECK(kill(s.pid, SIGCONT) == 0);
+        assert_false(read_and_finish(fd, i));
+    }
+    served_stop(&s);
+}
+
+/* It reads its answer when the server has long seen the end of what it sends. */
+TEST(a_worker_that_reads_its_answer_late_has_what_it_says) {
+    served_start(&s, (const char *const[]){"--socket", "socket", NULL});
+    for (int i = 1; i <= 4; i++) {
+        int fd = enter_and_claim(i);
+        CHECK(recv(fd, &(char){0}, 1, MSG_PEEK) == 1);
+        shutdown(fd, SHUT_WR);
+        served_await(&s, "GET /metrics", "legwork_http_connections 1\n", NULL, 0);
+        assert_true(read_and_finish(fd, i));
+    }
     served_stop(&s);
 }
 

@@ -145,6 +145,12 @@ void served_kill(struct served *s) {
     assert_int_equal(served_wait(s), 128 + SIGKILL);
 }
 
+void served_freeze(const struct served *s) {
+    int status = 0;
+    CHECK(kill(s->pid, SIGSTOP) == 0);
+    CHECK(waitpid(s->pid, &status, WUNTRACED) == s->pid && WIFSTOPPED(status));
+}
+
 /* ---- bytes --------------------------------------------------------------------------------- */
 
 static void set_limit(int fd) {

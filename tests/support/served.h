@@ -52,6 +52,9 @@ void served_stop(struct served *s);
 /* kill -9, and waits. */
 void served_kill(struct served *s);
 
+/* Stops it, and returns when none of its threads runs; SIGCONT lets it go on. */
+void served_freeze(const struct served *s);
+
 /* Waits for its end; returns its exit code, or 128 + the signal. */
 int served_wait(struct served *s);
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -331,10 +332,20 @@ static void write_out(struct lw__conn *conn) {
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+/* On a unix socket what was sent counts until the peer has read it, and one that has only shut down
+ * its side still can. */
+static bool can_still_read(const struct lw__conn *conn) {
+    struct pollfd peer = {.fd = conn->fd};
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    return getsockopt(conn->fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX
+           && poll(&peer, 1, 0) == 0;
+}
+
 /* Bytes that were sent, and that the peer's system has not acknowledged. */
 static bool has_unacknowledged(const struct lw__conn *conn) {
     int size = 0;
-    return ioctl(conn->fd, SIOCOUTQ, &size) == 0 && size > 0;
+    return ioctl(conn->fd, SIOCOUTQ, &size) == 0 && size > 0 && !can_still_read(conn);
 }
 
 /* A peer whose end is here, but not its acknowledgement of what was sent before we saw it, has gone
