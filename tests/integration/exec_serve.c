@@ -1,5 +1,6 @@
 /* `legwork serve --exec`: commands as workers of the real server. */
 #include "commands.h"
+#include "gate.h"
 #include "served.h"
 #include "test.h"
 
@@ -78,22 +79,25 @@ TEST(every_way_to_end_has_its_outcome) {
     served_stop(&s);
 }
 
+static bool was_tried_again(int attempts) {
+    await_part("GET /v1/tasks/1", "\"state\":\"scheduled\"");
+    return number_in(said, "attempts") >= attempts;
+}
+
 TEST(exit_code_75_is_tried_again_however_often) {
     START("--exec-attempts", "1", "--exec", "later=exit 75");
     submit("later", "x");
-    await_part("GET /v1/tasks/1", "\"state\":\"scheduled\"");
+    await_that(was_tried_again(1));
     assert_has(said, "to be tried again (exit code 75)");
-    post("POST /v1/tasks/1/run", 204);
-    await_part("GET /v1/tasks/1", "\"attempts\":2");
-    await_part("GET /v1/tasks/1", "\"state\":\"scheduled\"");
+    int code = served_code(&s, "POST /v1/tasks/1/run", NULL);
+    CHECK(code == 204 || code == 202); /* 202: its time has come meanwhile */
+    await_that(was_tried_again(2));
     served_stop(&s);
 }
 
 TEST(another_one_is_tried_again_until_its_attempts_are_used_up) {
     START("--exec-attempts", "2", "--exec", "bad=echo $LEGWORK_ATTEMPT >&2; exit 1");
     submit("bad", "x");
-    await_part("GET /v1/tasks/1", "\"state\":\"scheduled\"");
-    post("POST /v1/tasks/1/run", 204);
     await_end(1);
     assert_has(said, "\"state\":\"failed\"");
     assert_has(said, "exit code 1: 1");
@@ -186,7 +190,7 @@ TEST(one_that_is_asked_to_end_may_just_be_done) {
 
 TEST(and_is_killed_with_its_children_if_it_does_not) {
     make_fifo("said");
-    START("--exec-timeout", "100ms", "--exec-grace", "100ms", "--exec", "deaf=" STUBBORN);
+    START("--exec-timeout", "2s", "--exec-grace", "100ms", "--exec", "deaf=" STUBBORN);
     submit("deaf", "x");
     watch_two();
     await_both();
