@@ -81,12 +81,12 @@ int main(void) {
     lw_handle(engine, "backup", backup,
               LW_HANDLER_OPTIONS(.concurrency = 1, .user = &disk,
                                  .retry = {.min_ms = 150, .attempts = 5}));
-    if (lw_start(engine, &err) < 0)
-        return fprintf(stderr, "%s\n", err.message), 1;
 
     press_button(engine, "ann", &ids[0]);
     press_button(engine, "bob", &ids[1]);
     press_button(engine, "cyd", &ids[2]);
+    if (lw_start(engine, &err) < 0)
+        return fprintf(stderr, "%s\n", err.message), 1;
     bool is_finished = watch(engine, ids[0]);
     bool was_one = ids[0] == ids[1] && ids[1] == ids[2];
 
