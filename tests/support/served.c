@@ -218,13 +218,22 @@ void send_request(int fd, const char *what, const void *body, size_t size) {
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
+/* With a limit of time a call ends with EINTR, too, when the process was stopped and goes on. */
+static ssize_t receive(int fd, char *bytes, size_t size) {
+    ssize_t got;
+    do
+        got = recv(fd, bytes, size, 0);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
 /* One byte at a time up to the empty line: what follows is the body's, or the next answer's. */
 static char *read_head(int fd) {
     size_t size = 0, capacity = 4096;
     char *head = malloc(capacity);
     CHECK(head != NULL);
     for (;;) {
-        ssize_t got = recv(fd, head + size, 1, 0);
+        ssize_t got = receive(fd, head + size, 1);
         if (got < 0 && errno == EAGAIN)
             test_check_failed("an answer comes", __FILE__, __LINE__);
         if (got <= 0)
@@ -247,7 +256,7 @@ static void read_body(int fd, struct answer *a) {
     while (a->size > 0) {
         size_t have = 0;
         while (have < a->size) {
-            ssize_t got = recv(fd, a->body + have, a->size - have, 0);
+            ssize_t got = receive(fd, a->body + have, a->size - have);
             CHECK(got > 0);
             have += (size_t)got;
         }
