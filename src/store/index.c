@@ -48,12 +48,19 @@ static void give_spare(struct lw__index *index, struct lw__task *task) {
         spares->items[(spares->head + spares->count++) % LW__MAGAZINE] = task;
 }
 
+/* In two pieces, because gcc makes a loop of microcode of a larger one, which takes longer to begin
+ * than these take as a whole (2 % of a plain task). */
+static void clear(struct lw__task *task) {
+    memset(task, 0, LW__LINE);
+    memset((char *)task + LW__LINE, 0, sizeof *task - LW__LINE);
+}
+
 struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t id, uint64_t now) {
     void *object = take_spare(index);
     if (!object && lw__slab_take(&index->tasks, &object, NULL) < 0)
         return NULL;
     struct lw__task *task = object;
-    memset(task, 0, sizeof *task);
+    clear(task);
     task->id = id ? id : index->last_id + 1;
     task->created_at = now;
     if (!lw__ids_insert(&index->ids, task->id, task)) {
