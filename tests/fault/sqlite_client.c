@@ -99,6 +99,26 @@ TEST(what_a_client_was_told_after_a_failed_sync_survives_a_power_cut) {
     }
 }
 
+/* Its commit is still in the system's memory, in a file that nobody else has open. */
+TEST(what_a_client_leaves_behind_that_gives_up_is_not_built_upon) {
+    cut_vfs_install();
+    for (int lost = 1; lost <= 4; lost++) {
+        close_engine(open_owner());
+        lw_engine *client = open_client();
+        assert_status(try_submit(client, "before", NULL), LW_OK);
+        fail_sync((uint64_t)lost);
+        assert_status(try_submit(client, "a", NULL), LW_EUNSURE);
+        lw_close(client);
+        cut_vfs_end_orders();
+        client = open_client();
+        CHECK(try_submit(client, "b", NULL) == LW_OK);
+        cut_power(client, NULL);
+        cut_vfs_restore(CUT_LEFT_NOTHING, 0);
+        assert_found("b");
+        remove_store();
+    }
+}
+
 /* It is not told of a client's trouble, and need not be: it writes over the same place. */
 TEST(what_the_owner_says_after_a_clients_failed_sync_survives_a_power_cut) {
     cut_vfs_install();

@@ -377,9 +377,13 @@ struct errands *errands_open(void) {
 }
 
 void errands_close(struct errands *e) {
+    free(e);
+    remove_store();
+}
+
+void remove_store(void) {
     static const char *const files[] = {ERRANDS_DB, ERRANDS_DB "-wal", ERRANDS_DB "-shm",
                                         ERRANDS_DB "-owner", ERRANDS_DB "-running"};
-    free(e);
     cut_vfs_restore(CUT_LEFT_ALL, 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         unlink(files[i]);

@@ -37,6 +37,9 @@ void errands_audit(struct errands *errands);
 
 void errands_close(struct errands *errands); /* removes the file, too */
 
+/* The file and all that is beside it, from the disk (cut_vfs.h) as well. All must be closed. */
+void remove_store(void);
+
 /* The first number of a query; -1: there is none. */
 int64_t ask_file(sqlite3 *db, const char *sql);
 sqlite3 *open_file(void);

@@ -130,7 +130,7 @@ int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw
         rc = make_file(&file, resolved, mode, allocator, err);
     if (rc == LW_OK && mode == LW__SQLITE_OWNER)
         rc = lw__sqlite_owner_take(file->path, &file->owner, err);
-    if (rc == LW_OK && mode == LW__SQLITE_OWNER && !lw__sqlite_wal_announce(&file->log))
+    if (rc == LW_OK && mode != LW__SQLITE_READER && !lw__sqlite_wal_announce(&file->log))
         rc = lw__error_set(err, LW_ENOMEM, 0, "no memory to open the store");
     if (rc == LW_OK)
         rc = connect_db(file, true, err);

@@ -74,7 +74,7 @@ struct lw__sqlite_file {
     const lw_allocator *allocator;
     enum lw__sqlite_mode mode;
     int owner;                 /* descriptor of the lock; -1: none */
-    struct lw__sqlite_wal log; /* of an owner */
+    struct lw__sqlite_wal log; /* of all but readers */
     struct lw__sqlite_inode database;
     size_t size;
     char path[]; /* absolute, without links */

@@ -1,10 +1,9 @@
 /* What it takes to go on after a write that failed; for the owner and its clients alike.
  *
- * After a sync that failed the -wal file may read as if all were well, and not be on the disk. The
- * connection that wrote it knows how far it was synced, and moves no more than that into the
- * database; one that is opened before this is done, and finds nobody else there, would believe what
- * it reads, and build upon it. Whoever writes to the -wal file next without that, as other
- * processes do, writes over the same place, and syncs it. */
+ * After a sync that failed the files may read as if all were well, and not be on the disk. The
+ * connection that wrote to them knows how far the -wal file was synced, and moves no more than that
+ * into the database. (What it has committed in vain is void: wal.c.) Whoever writes to the -wal
+ * file next without that, as other processes do, writes over the same place, and syncs it. */
 #include "store/sqlite/sqlite.h"
 
 /* Moves all that is committed from the -wal file to the database, and cuts that file off. */

@@ -20,11 +20,12 @@
 enum header { NO_HEADER, OF_PAGE, OF_COMMIT }; /* the page that makes a commit */
 
 struct wal_file {
-    sqlite3_file base;  /* first */
-    sqlite3_int64 size; /* of the file below, as far as is known */
-    sqlite3_int64 at;   /* where what was gathered belongs */
-    int count;          /* of its bytes */
-    enum header header; /* that is the last of it, without its page */
+    sqlite3_file base;       /* first */
+    sqlite3_int64 size;      /* of the file below, as far as is known */
+    sqlite3_int64 at;        /* where what was gathered belongs */
+    int count;               /* of its bytes */
+    enum header header;      /* that is the last of it, without its page */
+    sqlite3_int64 commit_at; /* the header that makes a commit that is not synced; 0: none is */
     bool can_gather;
     const struct lw__sqlite_wal *owner;
     unsigned char *gathered;
@@ -101,8 +102,8 @@ static int write_at_once(struct wal_file *wal, const void *bytes, int count, sql
     return code;
 }
 
-static int on_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 at) {
-    struct wal_file *wal = wal_of(file);
+/* Gathers it, if it can be. */
+static int put(struct wal_file *wal, const void *bytes, int count, sqlite3_int64 at) {
     int code = wal->count > 0 && !fits(wal, count, at) ? flush(wal) : SQLITE_OK;
     if (code != SQLITE_OK)
         return code;
@@ -113,6 +114,18 @@ static int on_write(sqlite3_file *file, const void *bytes, int count, sqlite3_in
     gather(wal, bytes, count, at);
     wal->header = before != NO_HEADER ? NO_HEADER : header_of(bytes);
     return before == OF_COMMIT ? flush(wal) : SQLITE_OK;
+}
+
+/* A commit whose page cannot be written is none. */
+static int on_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 at) {
+    struct wal_file *wal = wal_of(file);
+    bool is_header = count == FRAME_HEADER_SIZE && wal->header == NO_HEADER;
+    if (is_header && header_of(bytes) == OF_COMMIT)
+        wal->commit_at = at;
+    int code = put(wal, bytes, count, at);
+    if (code != SQLITE_OK)
+        wal->commit_at = 0;
+    return code;
 }
 
 static int on_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 at) {
@@ -131,10 +144,23 @@ static int on_truncate(sqlite3_file *file, sqlite3_int64 size) {
     return code;
 }
 
+/* It is still in the system's memory: whoever opens the file next would take it for a commit, and
+ * build upon it. SQLite has not told anybody of it yet, and holds the lock. */
+static void void_commit(struct wal_file *wal) {
+    static const unsigned char none[FRAME_HEADER_SIZE];
+    if (wal->commit_at > 0)
+        write_below(wal, none, sizeof none, wal->commit_at);
+}
+
 static int on_sync(sqlite3_file *file, int flags) {
     struct wal_file *wal = wal_of(file);
     int code = flush(wal);
-    return code == SQLITE_OK ? below(wal)->pMethods->xSync(below(wal), flags) : code;
+    if (code == SQLITE_OK)
+        code = below(wal)->pMethods->xSync(below(wal), flags);
+    if (code != SQLITE_OK)
+        void_commit(wal);
+    wal->commit_at = 0;
+    return code;
 }
 
 static int on_size(sqlite3_file *file, sqlite3_int64 *size) {

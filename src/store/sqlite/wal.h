@@ -1,5 +1,5 @@
-/* How the owner's connection writes its -wal file: a turn in one piece, and not at the end of the
- * file.
+/* How connections that write treat their -wal file: a turn of the owner is written in one piece and
+ * not at the end of the file, and a commit whose sync has failed is no commit.
  *
  * SQLite writes each page of a commit by two calls of the system. Here they are gathered until the
  * page that makes the commit: what a turn writes is one call. Only while the owner says that it
@@ -9,6 +9,10 @@
  * A file that grows has its new size and place written with each sync (measured: 1 to 4 ms instead
  * of 0.3). So it grows ahead, by zeros: as much again as is in it, at most WAL_AHEAD_MAX. To SQLite
  * they are what it finds behind the last commit of any -wal file that was used before.
+ *
+ * What a sync that failed has lost can still be read, and no later sync writes it. The connection
+ * that wrote it knows; but whoever opens the file when that is gone would find a commit, and append
+ * to it what a power cut then takes away together with it. So its header is written over at once.
  *
  * It is a VFS of SQLite over the one that there is, with an xOpen of its own for -wal files; all
  * else, the database included, is opened by the one below and knows nothing of it.
