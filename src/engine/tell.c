@@ -166,8 +166,8 @@ uint32_t lw__tell(lw_engine *engine) {
 
 bool lw__tell_is_wanted(const lw_engine *engine) {
     struct lw__index *index = engine->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     bool is_wanted = lw__link_first(&index->telling) != NULL;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return is_wanted;
 }

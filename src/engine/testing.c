@@ -105,9 +105,9 @@ int lw_test_unfence(lw_engine *engine) {
     int rc = lw__engine_check(engine);
     if (rc < 0)
         return rc;
-    lw__brief_lock(&engine->index->mu);
+    lw__index_lock(engine->index);
     engine->index->is_unfenced = true;
-    lw__brief_unlock(&engine->index->mu);
+    lw__index_unlock(engine->index);
     return LW_OK;
 }
 

@@ -11,7 +11,7 @@
 int lw__index_await(struct lw__store *store, struct lw__await *await) {
     struct lw__index *index = store->index;
     int rc = LW_ENOTFOUND;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__task *task = lw__ids_find(&index->ids, await->id);
     if (task) {
         lw__task_lock(task);
@@ -31,7 +31,7 @@ int lw__index_await(struct lw__store *store, struct lw__await *await) {
         *bucket = await;
         atomic_store(&await->is_over, 0);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
@@ -43,14 +43,14 @@ static void unlink_await(struct lw__await *await) {
 
 void lw__index_unawait(struct lw__store *store, struct lw__await *await) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     unlink_await(await);
     struct lw__task *task = lw__ids_find(&index->ids, await->id);
     if (task && lw__index_is_pinned(task) && !lw__index_is_awaited_locked(index, await->id)) {
         lw__index_remove_locked(index, task);
         lw__grace_collect(&index->grace);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 static void wake(struct lw__await *await) {
@@ -68,12 +68,12 @@ void lw__index_wake_awaits_locked(struct lw__index *index, uint64_t id) {
 }
 
 void lw__index_rouse_awaits(struct lw__index *index) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     for (size_t i = 0; i < LW__AWAIT_BUCKETS; i++) {
         for (struct lw__await *await = index->awaits[i]; await; await = await->next)
             wake(await);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 bool lw__index_is_awaited_locked(const struct lw__index *index, uint64_t id) {

@@ -105,7 +105,7 @@ static int forget(struct lw__index *index, struct lw__task *task) {
 int lw__index_change(struct lw__store *store, uint64_t now, uint64_t id, enum lw__change change) {
     struct lw__index *index = store->index;
     int rc = LW_ENOTFOUND;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     if (task && !lw__index_is_pinned(task)) {
         switch (change) {
@@ -116,12 +116,12 @@ int lw__index_change(struct lw__store *store, uint64_t now, uint64_t id, enum lw
         }
     }
     lw__grace_collect(&index->grace);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
 bool lw__index_mark_stuck(struct lw__index *index, uint64_t id, uint64_t token) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     bool is_it = false;
     if (task) {
@@ -131,6 +131,6 @@ bool lw__index_mark_stuck(struct lw__index *index, uint64_t id, uint64_t token) 
             lw__task_flag(task, LW__TASK_STUCK, 0);
         lw__task_unlock(task);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return is_it;
 }

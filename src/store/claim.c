@@ -21,18 +21,13 @@ static uint32_t take(struct lw__index *index, struct lw__claim *claim) {
     return count;
 }
 
-void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *claim) {
-    struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
-    if (claim->ended_count > 0)
-        lw__index_account_locked(index, now, claim->ended, claim->ended_count);
+void lw__index_take_locked(struct lw__index *index, struct lw__claim *claim) {
     claim->count = take(index, claim);
     claim->token = index->last_token + 1;
     index->last_token += claim->count;
     claim->left = index->order.ready_count;
     claim->has_told = lw__link_first(&index->telling) != NULL;
     claim->is_half_free = index->unfinished <= index->options.task_limit / 2;
-    lw__brief_unlock(&index->mu);
 }
 
 void lw__index_count_out_kind_locked(struct lw__index *index, struct lw__kind *kind,
@@ -51,7 +46,7 @@ void lw__index_disclaim_locked(struct lw__index *index, struct lw__kind *kind, u
 void lw__index_unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
                        uint32_t count) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     for (uint32_t i = 0; i < count; i++) {
         struct lw__task *task = tasks[i];
         if (lw__task_state(task) == LW_ENQUEUED) {
@@ -61,7 +56,7 @@ void lw__index_unclaim(struct lw__store *store, uint64_t now, struct lw__task *c
         }
         lw__index_disclaim_locked(index, lw__index_kind_of(index, task), 1);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 bool lw__index_begin(struct lw__store *store, struct lw__task *task, uint64_t token, uint64_t now) {

@@ -199,21 +199,21 @@ void lw__index_remove_locked(struct lw__index *index, struct lw__task *task) {
 
 struct lw__task *lw__index_next_told(struct lw__store *store) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__task *task = lw__link_first(&index->telling);
     if (task)
         lw__link_remove(task);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return task;
 }
 
 void lw__index_told(struct lw__store *store, uint64_t now, struct lw__task *task) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     index->telling_count--;
     set_telling(task, false);
     if (index->journal)
         lw__lean_shed_locked(index, task);
     lw__retain_locked(index, task, now);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }

@@ -29,12 +29,12 @@ static void copy_kind_locked(const struct lw__kind *kind, struct lw__kind_figure
 uint32_t lw__index_kind_figures(struct lw__index *index, uint32_t first,
                                 struct lw__kind_figures *figures, uint32_t max) {
     uint32_t count = 0;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     while (count < max && count < LW__FIGURES_MAX && first + count < index->kind_count) {
         copy_kind_locked(index->kinds[first + count], &figures[count]);
         count++;
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return count;
 }
 
@@ -57,12 +57,12 @@ static void copy_queue_locked(const struct lw__queue *queue, struct lw__queue_fi
 uint32_t lw__index_queue_figures(struct lw__index *index, uint32_t first,
                                  struct lw__queue_figures *figures, uint32_t max) {
     uint32_t count = 0;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     while (count < max && count < LW__FIGURES_MAX && first + count < index->queue_count) {
         copy_queue_locked(index->queues[first + count], &figures[count]);
         count++;
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return count;
 }
 
@@ -85,7 +85,7 @@ bool lw__index_lane_figures(struct lw__index *index, struct lw__lane_cursor *cur
                             struct lw__lane_figures *figures, uint32_t max, uint32_t *count) {
     uint32_t looks = 16 * LW__FIGURES_MAX;
     *count = 0;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     while (*count < max && *count < LW__FIGURES_MAX) {
         struct lw__lane *lane = next_lane_locked(index, &cursor->queue, &cursor->kind, &looks);
         if (!lane)
@@ -96,14 +96,14 @@ bool lw__index_lane_figures(struct lw__index *index, struct lw__lane_cursor *cur
         cursor->kind++;
     }
     bool has_more = cursor->queue < index->queue_count;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return has_more;
 }
 
 int lw__index_explain_status(struct lw__index *index, int status, lw_error *err) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     lw_error trouble = index->trouble;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     if (trouble.status != status)
         return lw__error_set(err, status, 0, "%s", lw_status_text(status));
     return lw__error_set(err, status, trouble.native, "%s%s",
@@ -112,7 +112,7 @@ int lw__index_explain_status(struct lw__index *index, int status, lw_error *err)
 }
 
 void lw__index_figures(struct lw__index *index, struct lw__store_figures *figures) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     *figures = (struct lw__store_figures){
         .kind_count = index->kind_count,
         .queue_count = index->queue_count,
@@ -122,5 +122,5 @@ void lw__index_figures(struct lw__index *index, struct lw__store_figures *figure
         .existed = index->existed,
         .swept = index->swept,
     };
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }

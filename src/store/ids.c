@@ -71,13 +71,13 @@ static struct lw__ids_node *new_node(struct lw__ids *ids, uint64_t id, uint32_t 
         return NULL;
     node->base = id >> shift >> BITS << BITS << shift; /* in two steps: 66 would be too far */
     node->shift = shift;
-    ids->bytes += sizeof *node;
+    atomic_fetch_add_explicit(&ids->bytes, sizeof *node, memory_order_relaxed);
     return node;
 }
 
 void lw__ids_free_node(struct lw__ids *ids, void *node) {
     lw__free(ids->allocator, node, sizeof(struct lw__ids_node));
-    ids->bytes -= sizeof(struct lw__ids_node);
+    atomic_fetch_sub_explicit(&ids->bytes, sizeof(struct lw__ids_node), memory_order_relaxed);
 }
 
 static void free_tree(struct lw__ids *ids, struct lw__ids_node *node) {
@@ -94,7 +94,7 @@ void lw__ids_free(struct lw__ids *ids) {
     if (see_root(ids) != NULL)
         free_tree(ids, see_root(ids));
     atomic_store_explicit(&ids->root, NULL, memory_order_relaxed);
-    ids->last_leaf = NULL;
+    ids->last_leaf = ids->left_behind = ids->removal_leaf = NULL;
     ids->count = 0;
 }
 
@@ -162,6 +162,8 @@ static void splice_out(struct lw__ids *ids, struct lw__ids_node *node) {
 
 static void drop_leaf(struct lw__ids *ids, struct lw__ids_node *leaf) {
     struct lw__ids_node *parent = leaf->parent;
+    if (leaf == ids->removal_leaf)
+        ids->removal_leaf = NULL;
     if (parent == NULL) {
         atomic_store_explicit(&ids->root, NULL, memory_order_release);
     } else {
@@ -175,7 +177,7 @@ static void drop_leaf(struct lw__ids *ids, struct lw__ids_node *leaf) {
 
 /* ---- what the owner calls ---- */
 
-bool lw__ids_insert(struct lw__ids *ids, uint64_t id, struct lw__task *task) {
+bool lw__ids_append(struct lw__ids *ids, uint64_t id, struct lw__task *task) {
     struct lw__ids_node *last = ids->last_leaf, *leaf = last;
     if (last == NULL || !covers(last, id)) {
         leaf = reach_leaf(ids, id);
@@ -183,12 +185,27 @@ bool lw__ids_insert(struct lw__ids *ids, uint64_t id, struct lw__task *task) {
             return false;
         ids->last_leaf = leaf;
         if (last != NULL && see_taken(last) == 0)
-            drop_leaf(ids, last);
+            ids->left_behind = last;
     }
     assert(see(leaf, id) == NULL);
     put(leaf, id, task);
     ids->count++;
     return true;
+}
+
+/* There never is more than one: before the next leaf can be empty something has to be removed, and
+ * that begins with this. It may have been filled again since. */
+static void drop_left_behind(struct lw__ids *ids) {
+    struct lw__ids_node *leaf = ids->left_behind;
+    ids->left_behind = NULL;
+    if (leaf != NULL && leaf != ids->last_leaf && see_taken(leaf) == 0)
+        drop_leaf(ids, leaf);
+}
+
+bool lw__ids_insert(struct lw__ids *ids, uint64_t id, struct lw__task *task) {
+    bool is_there = lw__ids_append(ids, id, task);
+    drop_left_behind(ids);
+    return is_there;
 }
 
 /* The leaf of an id; another one or NULL if it has none, because the path leaves out levels. */
@@ -200,10 +217,12 @@ static struct lw__ids_node *walk_to_leaf(const struct lw__ids *ids, uint64_t id)
 }
 
 void lw__ids_remove(struct lw__ids *ids, uint64_t id) {
-    struct lw__ids_node *leaf = ids->last_leaf;
+    drop_left_behind(ids);
+    struct lw__ids_node *leaf = ids->removal_leaf; /* neighbours leave one after the other, too */
     if (leaf == NULL || !covers(leaf, id))
         leaf = walk_to_leaf(ids, id);
     assert(leaf != NULL && covers(leaf, id) && see(leaf, id) != NULL);
+    ids->removal_leaf = leaf;
     put(leaf, id, NULL);
     ids->count--;
     if (see_taken(leaf) == 0 && leaf != ids->last_leaf)

@@ -10,8 +10,9 @@
  * an engine that has one task at a time would allocate for each.
  *
  * Threads: the finds from any thread inside a grace section (base/grace.h); the rest under the
- * owner's lock. A find beside a writer sees each id that is there all the while; one that comes or
- * goes meanwhile it may see or not.
+ * owner's lock. An owner with a lock of its own for the grace (index.h) may append without that
+ * one, and collect without the other. A find beside a writer sees each id that is there all the
+ * while; one that comes or goes meanwhile it may see or not.
  */
 #ifndef LW_STORE_IDS_H
 #define LW_STORE_IDS_H
@@ -29,8 +30,11 @@ struct lw__ids {
     struct lw__ids_node *_Atomic root; /* NULL: empty */
     /* guarded by the owner's lock; on a line that readers do not touch */
     _Alignas(64) struct lw__ids_node *last_leaf; /* where the last insert was; NULL: none was yet */
+    struct lw__ids_node *left_behind;  /* was that, and empty when it ceased to be; NULL: none */
+    struct lw__ids_node *removal_leaf; /* where the last remove was; NULL: gone, or none was */
     size_t count;
-    size_t bytes; /* of all nodes, those that are retired but not free yet included */
+    /* atomic: nodes are freed under the grace's lock */
+    _Atomic size_t bytes; /* of all nodes, those that are retired but not free yet included */
 };
 
 /* The detail with which nodes are retired; lw__ids_free_node frees one then. */
@@ -43,8 +47,10 @@ void lw__ids_init(struct lw__ids *ids, const lw_allocator *allocator, struct lw_
 void lw__ids_free(struct lw__ids *ids);
 void lw__ids_free_node(struct lw__ids *ids, void *node);
 
-/* The id must not be there. False: no memory, and nothing has changed. */
+/* The id must not be there. False: no memory, and nothing has changed. The second retires nothing,
+ * and leaves that to the next call of another one. */
 bool lw__ids_insert(struct lw__ids *ids, uint64_t id, struct lw__task *task);
+bool lw__ids_append(struct lw__ids *ids, uint64_t id, struct lw__task *task);
 
 /* The id must be there. Cannot fail. */
 void lw__ids_remove(struct lw__ids *ids, uint64_t id);

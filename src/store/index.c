@@ -25,27 +25,46 @@ static void free_lanes(struct lw__index *index, struct lw__queue *queue) {
         free_lines(index, queue->lanes, queue->lane_capacity * sizeof *queue->lanes);
 }
 
+/* Under mu. */
 static struct lw__task *take_spare(struct lw__index *index) {
     struct lw__magazine *spares = &index->spares;
-    if (spares->count == 0)
+    uint32_t begin = atomic_load_explicit(&index->spares_begin, memory_order_relaxed);
+    uint32_t count = atomic_load_explicit(&spares->end, memory_order_acquire) - begin;
+    if (count == 0)
         return NULL;
-    struct lw__task *task = spares->items[spares->head++ % LW__MAGAZINE];
-    spares->count--;
-    if (spares->count >= FETCH_AHEAD) {
-        const char *next =
-            (const char *)spares->items[(spares->head + FETCH_AHEAD - 1) % LW__MAGAZINE];
+    struct lw__task *task = spares->items[begin % LW__MAGAZINE];
+    if (count > FETCH_AHEAD) {
+        const char *next = (const char *)spares->items[(begin + FETCH_AHEAD) % LW__MAGAZINE];
         lw__fetch_to_write(next);
         lw__fetch_to_write(next + 64);
     }
+    atomic_store_explicit(&index->spares_begin, begin + 1, memory_order_release);
     return task;
 }
 
+/* Under back. */
 static void give_spare(struct lw__index *index, struct lw__task *task) {
     struct lw__magazine *spares = &index->spares;
-    if (spares->count == LW__MAGAZINE)
+    uint32_t begin = atomic_load_explicit(&index->spares_begin, memory_order_acquire);
+    uint32_t end = atomic_load_explicit(&spares->end, memory_order_relaxed);
+    if (end - begin < LW__MAGAZINE) {
+        spares->items[end % LW__MAGAZINE] = task;
+        atomic_store_explicit(&spares->end, end + 1, memory_order_release);
+    } else {
+        task->link.next = spares->surplus;
+        spares->surplus = &task->link;
+    }
+}
+
+void lw__index_give_surplus_locked(struct lw__index *index) {
+    struct lw__task_link *link = index->spares.surplus;
+    index->spares.surplus = NULL;
+    while (link) {
+        struct lw__task *task =
+            (struct lw__task *)(void *)((char *)link - offsetof(struct lw__task, link));
+        link = link->next;
         lw__slab_give(&index->tasks, task);
-    else
-        spares->items[(spares->head + spares->count++) % LW__MAGAZINE] = task;
+    }
 }
 
 /* In two pieces, because gcc makes a loop of microcode of a larger one, which takes longer to begin
@@ -63,8 +82,8 @@ struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t id
     clear(task);
     task->id = id ? id : index->last_id + 1;
     task->created_at = now;
-    if (!lw__ids_insert(&index->ids, task->id, task)) {
-        give_spare(index, task);
+    if (!lw__ids_append(&index->ids, task->id, task)) {
+        lw__slab_give(&index->tasks, task);
         return NULL;
     }
     if (task->id > index->last_id && task->id < LW__OUTSIDE_IDS)
@@ -238,13 +257,13 @@ static int add_kind_locked(struct lw__index *index, const char *name, uint16_t *
 int lw__index_kind(struct lw__store *store, const char *name, uint16_t *number) {
     struct lw__index *index = store->index;
     int rc = LW_OK;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__kind *kind = find_kind_locked(index, name);
     if (kind)
         *number = kind->number;
     else
         rc = add_kind_locked(index, name, number);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
@@ -263,7 +282,7 @@ static bool has_other_retention(const struct lw__kind *kind,
 void lw__index_set_kind(struct lw__store *store, uint16_t number,
                         const struct lw__kind_options *options) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__kind *kind = index->kinds[number];
     kind->has_handler = options->has_handler;
     kind->is_kept |= options->is_kept; /* it may have tasks that are */
@@ -281,7 +300,7 @@ void lw__index_set_kind(struct lw__store *store, uint16_t number,
     }
     lw__index_review_kind_locked(index, kind);
     lw__grace_collect(&index->grace);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 /* ---- queues ------------------------------------------------------------------------------- */
@@ -320,25 +339,25 @@ static int add_queue_locked(struct lw__index *index, const char *name, uint16_t 
 int lw__index_queue(struct lw__store *store, const char *name, uint16_t *number) {
     struct lw__index *index = store->index;
     int rc = LW_OK;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__queue *queue = find_queue_locked(index, name);
     if (queue)
         *number = queue->number;
     else
         rc = add_queue_locked(index, name, number);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
 void lw__index_set_queue(struct lw__store *store, uint16_t number, uint32_t weight, uint64_t limit,
                          uint64_t byte_limit) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__queue *queue = index->queues[number];
     lw__order_set_weight(&index->order, &queue->order, weight);
     queue->limit = limit;
     queue->byte_limit = byte_limit;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 /* ---- lanes -------------------------------------------------------------------------------- */
@@ -402,7 +421,7 @@ void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind
 
 int lw__index_pause(struct lw__store *store, const char *name, bool is_paused) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__queue *queue = find_queue_locked(index, name);
     if (queue && queue->is_paused != is_paused) {
         queue->is_paused = is_paused;
@@ -415,7 +434,7 @@ int lw__index_pause(struct lw__store *store, const char *name, bool is_paused) {
         if (!is_paused && index->order.ready_count > 0)
             index->hooks.wake(index->hooks.user);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return queue ? LW_OK : LW_ENOTFOUND;
 }
 

@@ -14,8 +14,11 @@
  *     scope.c, scopes.c   what tasks of one resource have in common
  *     lean.c      what need not be in memory, because a file has it
  *
- * Locks: `mu`, then a task's lock (task.h), then nothing. Hooks `wake`, `hasten` and `cancel` run
- * under mu, `moved` under the task's lock.
+ * Locks: `back`, then `mu`, then a task's lock (task.h), then nothing. Nearly everybody takes both
+ * (lw__index_lock). Of the hot paths (plain.c) a put takes `mu` alone, and what follows from an end
+ * begins under `back` alone: a submitter needs the lock for every task, so that it would wait for
+ * as long as workers have it. What is written under both may be read under either. Hooks `wake`,
+ * `hasten` and `cancel` run under mu, `moved` under the task's lock.
  *
  * Nothing here knows threads or reads a clock: `now` is handed in. With one thread it is a step
  * function, which is how the simulation runs it.
@@ -98,12 +101,13 @@ struct lw__dependency {
 #define LW__AWAIT_BUCKETS 64
 
 /* Free tasks as an array, so that the cache lines of the next ones can be asked for early: they
- * were last written on another core. */
+ * were last written on another core. Filled under `back`, emptied under `mu`. */
 #define LW__MAGAZINE 256
 
 struct lw__magazine {
-    uint32_t head, count;
+    _Alignas(64) _Atomic uint32_t end; /* written under back */
     struct lw__task *items[LW__MAGAZINE];
+    struct lw__task_link *surplus; /* those for which there was no place; under back */
 };
 
 struct lw__index {
@@ -121,7 +125,9 @@ struct lw__index {
 
     /* one line for what changes with each task, and one in the order */
     _Alignas(64) struct lw__brief mu;
+    struct lw__brief back;
     /* guarded by mu */
+    _Atomic uint32_t spares_begin;
     uint64_t last_id, last_token;
     uint64_t unfinished;
     uint64_t reserve_used; /* of these: tasks of the reserve */
@@ -160,12 +166,26 @@ struct lw__index {
     lw_error trouble;        /* why something could not be written, the last time */
 };
 
-_Static_assert(offsetof(struct lw__index, spares.items) - offsetof(struct lw__index, mu) == 64
+_Static_assert(offsetof(struct lw__index, spares) - offsetof(struct lw__index, mu) == 64
                    && offsetof(struct lw__kind, retained) == 64
                    && offsetof(struct lw__lane, runs[1]) == 64,
                "what each task changes fills a line");
 
 /* ---- index.c ------------------------------------------------------------------------------ */
+
+void lw__index_give_surplus_locked(struct lw__index *index);
+
+static inline void lw__index_lock(struct lw__index *index) LW__ACQUIRE(&index->mu) LW__UNCHECKED {
+    lw__brief_lock(&index->back);
+    lw__brief_lock(&index->mu);
+}
+
+static inline void lw__index_unlock(struct lw__index *index) LW__RELEASE(&index->mu) LW__UNCHECKED {
+    if (__builtin_expect(index->spares.surplus != NULL, 0))
+        lw__index_give_surplus_locked(index);
+    lw__brief_unlock(&index->mu);
+    lw__brief_unlock(&index->back);
+}
 
 int lw__index_open(struct lw__index **index, const struct lw__store_ops *ops,
                    const struct lw__store_options *options, lw_error *err);
@@ -208,7 +228,7 @@ void lw__index_retire_task_locked(struct lw__index *index, struct lw__task *task
 void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t size);
 
 /* A zeroed task with this id (0: the next one), which readers can find, but do not take for one
- * before it has a state. NULL: no memory. */
+ * before it has a state. Under mu. NULL: no memory. */
 struct lw__task *lw__index_make_task_locked(struct lw__index *index, uint64_t id, uint64_t now);
 
 /* Moves a task (lw__task_move) with its lock taken, and tells the hook. */
@@ -351,14 +371,14 @@ void lw__index_charge_locked(struct lw__index *index, uint64_t id, uint64_t now)
 
 int lw__index_put_plain(struct lw__store *store, uint64_t now, const struct lw__put *put,
                         uint64_t *id);
-void lw__index_account_locked(struct lw__index *index, uint64_t now, struct lw__task *const *tasks,
-                              uint32_t count);
+void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *claim);
 void lw__index_account(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
                        uint32_t count);
 
 /* ---- claim.c ------------------------------------------------------------------------------ */
 
-void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *claim);
+/* The half of a claim that takes; the places of the tasks are left as they are. */
+void lw__index_take_locked(struct lw__index *index, struct lw__claim *claim);
 void lw__index_unclaim(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
                        uint32_t count);
 
@@ -435,6 +455,14 @@ struct lw__task *lw__link_first(const struct lw__task_link *head); /* NULL: none
 
 /* A terminal task is kept for as long as its kind says. */
 void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
+/* The same in three steps, for finished ones of one kind. Under back alone: keep each; take out
+ * those that have to go, at most `max`, as long as they are nothing but a record, which is to leave
+ * the ids and be retired. Then under both: what the second could not do. */
+void lw__retain_plain(struct lw__kind *kind, struct lw__task *task);
+uint32_t lw__retain_choose(struct lw__kind *kind, uint64_t now, struct lw__task **leaving,
+                           uint32_t max);
+void lw__retain_rest_locked(struct lw__index *index, struct lw__kind *kind, uint64_t now);
 
 /* One that comes back from a file, where it was retained: in any order, and nothing leaves. Then
  * all of them are put in order. */

@@ -175,19 +175,19 @@ int lw__index_lease(struct lw__store *store, uint64_t now, struct lw__lease_clai
     struct lw__index *index = store->index;
     int rc = LW_OK;
     claim->count = 0;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     if (index->restraints & (LW__STORE_NO_CLAIM | LW__STORE_NO_PUT))
         rc = LW_ESTOPPING;
     else if (!index->is_halted)
         rc = lease_all(index, claim, now);
     lw__grace_collect(&index->grace);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
 void lw__index_unlease(struct lw__store *store, uint64_t now, const struct lw__lease_claim *claim) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     for (uint32_t i = 0; i < claim->count; i++) {
         struct lw__settlement s = {.is_leased = true,
                                    .id = claim->leased[i].id,
@@ -196,7 +196,7 @@ void lw__index_unlease(struct lw__store *store, uint64_t now, const struct lw__l
                                    .is_uncounted = true};
         lw__index_settle_locked(index, now, &s, 1);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 /* ---- meanwhile ---------------------------------------------------------------------------- */
@@ -220,11 +220,11 @@ static int extend_locked(struct lw__index *index, struct lw__lease *lease, uint6
 int lw__index_extend(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
                      uint64_t until) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__lease *lease = lw__lease_find(index, id);
     bool is_present = lease && lease->token == token && !lw__lease_is_over(lease, now);
     int rc = is_present ? extend_locked(index, lease, until) : LW_ELEASE;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 

@@ -138,10 +138,10 @@ static void look_locked(struct lw__index *index, struct lw__task *task,
 
 int lw__index_look(struct lw__index *index, uint64_t id, struct lw__outlook *outlook) {
     *outlook = (struct lw__outlook){.before = 0};
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     if (task)
         look_locked(index, task, outlook);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return task ? LW_OK : LW_ENOTFOUND;
 }

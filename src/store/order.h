@@ -118,12 +118,17 @@ struct lw__lane *lw__order_next(const struct lw__order *order);
 struct lw__task *lw__lane_first(const struct lw__lane *lane);
 
 /* Takes up to max tasks from the front of the lane that is next, as long as it stays the next
- * one. Returns how many, 0: nothing is ready. *lane is where they came from. Their place.lane is
- * set to NULL; nothing is read of a task that comes from a run with no rival in its queue
- * (another ready lane, or the heap, with a task of that priority or a smaller one): it would
- * wait for memory at each of them. */
+ * one. Returns how many, 0: nothing is ready. *lane is where they came from. Nothing is read or
+ * written of a task that comes from a run with no rival in its queue (another ready lane, or the
+ * heap, with a task of that priority or a smaller one): it would wait for memory at each of them.
+ * The second, before anybody looks at the tasks, says that they are nowhere. */
 uint32_t lw__order_take(struct lw__order *order, struct lw__task **tasks, uint32_t max,
                         struct lw__lane **lane);
+
+static inline void lw__order_forget(struct lw__task *const *tasks, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        tasks[i]->place.lane = NULL;
+}
 
 /* The first by key of all tasks of a queue, shut lanes included; NULL: none. For LW_DROP_OLDEST. */
 struct lw__task *lw__order_oldest(const struct lw__order_queue *queue);

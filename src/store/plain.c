@@ -4,7 +4,12 @@
  *
  * Measured (callgrind, steady state): accepting a plain task takes 875 instructions by the general
  * way and half of that here; accounting for one that has finished likewise, because what a batch
- * has in common, its kind and queue, is counted once. */
+ * has in common, its kind and queue, is counted once.
+ *
+ * Accounting for a batch of 120 takes some 10 µs, of which a submitter waits for less than 2: what
+ * it does not need to see is done under `back` alone. (With one lock for all of it a task took 193
+ * ns, like this 146; with four submitters 227 and 160.) */
+#include "base/points.h"
 #include "store/index.h"
 
 /* ---- accept ------------------------------------------------------------------------------- */
@@ -56,37 +61,85 @@ int lw__index_put_plain(struct lw__store *store, uint64_t now, const struct lw__
 
 /* ---- account ------------------------------------------------------------------------------ */
 
+#define LEAVE_MAX 256 /* tasks that leave on the way; the rest goes by the general one */
+
+/* A batch of tasks that have ended, all of one kind and queue. */
+struct account {
+    struct lw__task *const *tasks;
+    uint32_t count, plain_count;
+    uint32_t leaving_count;
+    struct lw__task *leaving[LEAVE_MAX];
+};
+
 static bool is_plain(const struct lw__index *index, const struct lw__task *task) {
     return lw__task_state(task) == LW_FINISHED && lw__see(&task->body) == 0
            && lw__task_flags(task) == 0 && !index->journal;
 }
 
-void lw__index_account_locked(struct lw__index *index, uint64_t now, struct lw__task *const *tasks,
-                              uint32_t count) {
-    struct lw__kind *kind = index->kinds[tasks[0]->kind];
-    struct lw__queue *queue = index->queues[tasks[0]->queue];
+/* Under back alone. From the first that is not plain on they are left for later: all are retained
+ * in the order in which they ended. */
+static void retain(struct lw__index *index, uint64_t now, struct account *account) {
+    struct lw__kind *kind = index->kinds[account->tasks[0]->kind];
     uint32_t plain = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (is_plain(index, tasks[i])) {
-            plain++;
-            lw__retain_locked(index, tasks[i], now);
-        } else {
-            lw__index_end_locked(index, tasks[i], now);
-        }
-    }
+    for (; plain < account->count && is_plain(index, account->tasks[plain]); plain++)
+        lw__retain_plain(kind, account->tasks[plain]);
+    if (plain == 0)
+        return;
+    account->plain_count = plain;
+    account->leaving_count = lw__retain_choose(kind, now, account->leaving, LEAVE_MAX);
+}
+
+static void count_locked(struct lw__index *index, uint64_t now, const struct account *account) {
+    struct lw__kind *kind = index->kinds[account->tasks[0]->kind];
+    struct lw__queue *queue = index->queues[account->tasks[0]->queue];
+    uint32_t plain = account->plain_count;
+    for (uint32_t i = 0; i < account->leaving_count; i++)
+        lw__ids_remove(&index->ids, account->leaving[i]->id);
+    index->swept += account->leaving_count;
+    if (plain > 0)
+        lw__retain_rest_locked(index, kind, now);
+    for (uint32_t i = plain; i < account->count; i++)
+        lw__index_end_locked(index, account->tasks[i], now);
     kind->finished += plain;
     kind->unfinished -= plain;
     queue->finished += plain;
     queue->unfinished -= plain;
     index->unfinished -= plain;
-    lw__index_disclaim_locked(index, kind, count);
+    lw__index_disclaim_locked(index, kind, account->count);
+}
+
+/* Under back alone: no reader that comes from now on finds them. */
+static void retire(struct lw__index *index, const struct account *account) {
+    for (uint32_t i = 0; i < account->leaving_count; i++)
+        lw__index_retire_task_locked(index, account->leaving[i]);
     lw__grace_collect(&index->grace);
+}
+
+void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *claim) {
+    struct lw__index *index = store->index;
+    struct account account; /* not zeroed: it is large */
+    account.tasks = claim->ended;
+    account.count = claim->ended_count;
+    account.plain_count = account.leaving_count = 0;
+    lw__brief_lock(&index->back);
+    if (account.count > 0)
+        retain(index, now, &account);
+    LW__POINT("account: retained, not counted");
+    lw__brief_lock(&index->mu);
+    if (account.count > 0)
+        count_locked(index, now, &account);
+    lw__index_take_locked(index, claim);
+    lw__index_give_surplus_locked(index);
+    lw__brief_unlock(&index->mu);
+    LW__POINT("account: counted, not retired");
+    if (account.count > 0)
+        retire(index, &account);
+    lw__order_forget(claim->tasks, claim->count);
+    lw__brief_unlock(&index->back);
 }
 
 void lw__index_account(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
                        uint32_t count) {
-    struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
-    lw__index_account_locked(index, now, tasks, count);
-    lw__brief_unlock(&index->mu);
+    struct lw__claim nothing = {.ended = tasks, .ended_count = count};
+    lw__index_claim(store, now, &nothing);
 }

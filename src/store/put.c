@@ -453,17 +453,17 @@ static int judge(struct lw__index *index, uint64_t now, struct lw__put *puts, si
 }
 
 int lw__index_judge(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING : judge(index, now, puts, count);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
 int lw__index_put(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
                                                   : lw__index_put_locked(index, now, puts, count);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }

@@ -5,9 +5,9 @@
 
 void lw__index_restrain(struct lw__store *store, uint32_t bits) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     index->restraints |= bits;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 static void bring_one_forward(struct lw__index *index, struct lw__task *task, uint64_t now) {
@@ -22,7 +22,7 @@ static void bring_one_forward(struct lw__index *index, struct lw__task *task, ui
 bool lw__index_bring_forward(struct lw__store *store, uint64_t now, uint64_t *after) {
     struct lw__index *index = store->index;
     struct lw__task *task = NULL;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     for (int i = 0; i < LOOK_MAX; i++) {
         task = lw__ids_find_from(&index->ids, *after + 1);
         if (!task)
@@ -30,16 +30,16 @@ bool lw__index_bring_forward(struct lw__store *store, uint64_t now, uint64_t *af
         *after = task->id;
         bring_one_forward(index, task, now);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return task != NULL;
 }
 
 bool lw__index_is_quiet(struct lw__store *store, bool is_drained_too) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     bool can_claim = index->order.ready_count > 0 && !(index->restraints & LW__STORE_NO_CLAIM);
     bool is_quiet =
         index->claimed == 0 && index->telling_count == 0 && !(is_drained_too && can_claim);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return is_quiet;
 }

@@ -105,6 +105,12 @@ static void set_alarm(struct lw__index *index, struct lw__retained *retained) {
     lw__index_hasten_locked(index, lw__timer_next_due(&index->alarms));
 }
 
+/* Whether the oldest has to go. */
+static bool is_over(const struct lw__retained *retained, const struct lw__task *oldest,
+                    uint64_t now) {
+    return is_too_much(retained) || expiry(retained, oldest) <= now;
+}
+
 /* Tasks are used again in the order in which they leave, so those that leave next are mostly
  * neighbours in memory; the links would tell for sure, but only one step ahead. */
 static void fetch_ahead(const struct lw__task *task) {
@@ -117,7 +123,7 @@ void lw__retained_trim_locked(struct lw__index *index, struct lw__retained *reta
                               uint64_t now) {
     for (int i = 0; i < TRIM_MAX; i++) {
         struct lw__task *oldest = lw__link_first(&retained->ring);
-        if (!oldest || (!is_too_much(retained) && expiry(retained, oldest) > now))
+        if (!oldest || !is_over(retained, oldest, now))
             break;
         fetch_ahead(oldest);
         let_go(index, retained, oldest, now);
@@ -135,13 +141,52 @@ void lw__retained_review_locked(struct lw__index *index, struct lw__retained *re
     } while (retained->count < before);
 }
 
-void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
-    struct lw__retained *retained = retained_of(index, task);
-    add(retained, task);
-    if (is_too_much(retained) || retained->settings.ttl_ns == 0)
+/* One has come: another one may have to go. Otherwise the alarm tells when. */
+static bool must_trim(const struct lw__retained *retained) {
+    return is_too_much(retained) || retained->settings.ttl_ns == 0;
+}
+
+static void trim_or_set_alarm(struct lw__index *index, struct lw__retained *retained,
+                              uint64_t now) {
+    if (must_trim(retained))
         lw__retained_trim_locked(index, retained, now);
     else
         set_alarm(index, retained);
+}
+
+void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now) {
+    struct lw__retained *retained = retained_of(index, task);
+    add(retained, task);
+    trim_or_set_alarm(index, retained, now);
+}
+
+/* ---- a batch of plain ones ---------------------------------------------------------------- */
+
+static bool is_bare(const struct lw__task *task) {
+    return lw__task_flags(task) == 0 && bytes_of(task) == 0;
+}
+
+void lw__retain_plain(struct lw__kind *kind, struct lw__task *task) {
+    add(&kind->retained[LW__RETAINED_FINISHED], task);
+}
+
+uint32_t lw__retain_choose(struct lw__kind *kind, uint64_t now, struct lw__task **leaving,
+                           uint32_t max) {
+    struct lw__retained *retained = &kind->retained[LW__RETAINED_FINISHED];
+    uint32_t left = 0;
+    while (left < max && must_trim(retained)) {
+        struct lw__task *oldest = lw__link_first(&retained->ring);
+        if (!oldest || !is_over(retained, oldest, now) || !is_bare(oldest))
+            break;
+        fetch_ahead(oldest);
+        take_out(retained, oldest);
+        leaving[left++] = oldest;
+    }
+    return left;
+}
+
+void lw__retain_rest_locked(struct lw__index *index, struct lw__kind *kind, uint64_t now) {
+    trim_or_set_alarm(index, &kind->retained[LW__RETAINED_FINISHED], now);
 }
 
 /* ---- back from a file --------------------------------------------------------------------- */

@@ -98,19 +98,19 @@ static struct lw__task *find_homeless(struct lw__index *index, uint64_t id) {
 }
 
 int lw__room_stay(struct lw__index *index, uint64_t id) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     int rc = find_homeless(index, id) ? LW_EFULL : LW_OK;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
 void lw__room_evict(struct lw__index *index, uint64_t now, uint64_t id) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__task *task = find_homeless(index, id);
     if (task)
         lw__index_abort_locked(index, task, now, "there was no room to try it again");
     lw__grace_collect(&index->grace);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 /* ---- dropping ----------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "store/run.h"
 
 #include <assert.h>
+#include <string.h>
 
 void lw__run_extend(struct lw__run *run, struct lw__run_block *block) {
     block->begin = block->end = block->hole_count = 0;
@@ -46,12 +47,7 @@ struct lw__run_block *lw__run_remove(struct lw__run *run, struct lw__run_block *
 }
 
 static void take_dense(struct lw__run_block *block, struct lw__task **tasks, uint32_t count) {
-    struct lw__task *const *items = &block->items[block->begin];
-    for (uint32_t i = 0; i < count; i++) {
-        struct lw__task *task = items[i];
-        tasks[i] = task;
-        task->place.lane = NULL;
-    }
+    memcpy(tasks, &block->items[block->begin], count * sizeof(struct lw__task *));
     block->begin += count;
 }
 
@@ -63,7 +59,6 @@ static void take_sparse(struct lw__run_block *block, struct lw__task **tasks, ui
             continue;
         }
         tasks[taken++] = task;
-        task->place.lane = NULL;
     }
 }
 

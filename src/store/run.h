@@ -59,8 +59,8 @@ void lw__run_extend(struct lw__run *run, struct lw__run_block *block);
 struct lw__run_block *lw__run_remove(struct lw__run *run, struct lw__run_block *block,
                                      uint32_t index);
 
-/* Takes up to max tasks, at least one, from the first block and sets place.lane of each to NULL;
- * reads nothing of a task. *emptied is the block if it has left the run, else NULL. Returns how
+/* Takes up to max tasks, at least one, from the first block; reads and writes nothing of a task:
+ * its place is left as it is. *emptied is the block if it has left the run, else NULL. Returns how
  * many. */
 uint32_t lw__run_take(struct lw__run *run, struct lw__task **tasks, uint32_t max,
                       struct lw__run_block **emptied);

@@ -389,7 +389,7 @@ int lw__index_scope_change(struct lw__store *store, uint64_t now, uint64_t id, u
                            struct lw__scope_change *change, struct lw__put *puts, size_t count) {
     struct lw__index *index = store->index;
     int rc;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__scope *scope = lw__scope_find_locked(index, id);
     if (!scope || scope->is_closed)
         rc = LW_ENOTFOUND;
@@ -400,6 +400,6 @@ int lw__index_scope_change(struct lw__store *store, uint64_t now, uint64_t id, u
     else
         rc = change_locked(index, now, scope, change, puts, count);
     lw__grace_collect(&index->grace);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }

@@ -225,37 +225,37 @@ static void copy_scope(const struct lw__scope *scope, struct lw__scope_copy *cop
 
 int lw__index_scope_find(struct lw__store *store, const char *name, struct lw__scope_copy *copy) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__scope *scope = find_named(&index->scopes, name, strlen(name));
     bool is_there = scope && !scope->is_closed;
     if (is_there)
         copy_scope(scope, copy);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return is_there ? LW_OK : LW_ENOTFOUND;
 }
 
 int lw__index_scope_next(struct lw__store *store, uint64_t after, struct lw__scope_copy *copy) {
     struct lw__index *index = store->index;
     struct lw__scope *scope = NULL;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     if (after < UINT64_MAX)
         scope = as_scope(lw__ids_find_from(&index->scopes.ids, after + 1));
     while (scope && scope->is_closed)
         scope = as_scope(lw__ids_find_from(&index->scopes.ids, scope->id + 1));
     if (scope)
         copy_scope(scope, copy);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return scope ? LW_OK : LW_ENOTFOUND;
 }
 
 int lw__index_scope_of(struct lw__index *index, const struct lw__task *task,
                        struct lw__scope_copy *copy, bool *is_done) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     bool is_present = lw__scope_is_present_locked(index, task);
     if (is_present)
         copy_scope(lw__scope_find_locked(index, lw__task_spec(task)->member->scope), copy);
     *is_done = task->notes & LW__NOTE_DONE;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return is_present ? LW_OK : LW_ELEASE;
 }
 
@@ -302,11 +302,11 @@ int lw__index_scope_open(struct lw__store *store, uint64_t now, const char *name
     size_t name_size = strnlen(name, LW__SCOPE_NAME_MAX + 1);
     if (name_size == 0 || name_size > LW__SCOPE_NAME_MAX || bytes.size > LW__SCOPE_BYTES_MAX)
         return LW_EINVAL;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     int rc = index->restraints & LW__STORE_NO_PUT
                  ? LW_ESTOPPING
                  : open_locked(index, now, name, bytes, puts, count, copy);
     lw__grace_collect(&index->grace);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }

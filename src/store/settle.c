@@ -270,9 +270,9 @@ void lw__index_settle_locked(struct lw__index *index, uint64_t now,
 void lw__index_settle(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,
                       size_t count) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     lw__index_settle_locked(index, now, settlements, count);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 /* ---- publish ------------------------------------------------------------------------------ */
@@ -322,16 +322,16 @@ static int publish(struct lw__index *index, struct lw__task *task, uint64_t toke
 int lw__index_publish(struct lw__store *store, struct lw__task *task, uint64_t token,
                       const struct lw__publication *publication) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     int rc = publish(index, task, token, publication);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
 int lw__index_publish_by_id(struct lw__store *store, uint64_t now, uint64_t id, uint64_t token,
                             const struct lw__publication *publication) {
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     bool is_over = !task || lw_state_is_terminal(lw__task_state(task));
     const struct lw__lease *lease = lw__lease_find(index, id);
@@ -341,6 +341,6 @@ int lw__index_publish_by_id(struct lw__store *store, uint64_t now, uint64_t id, 
                         : publish(index, task, token, publication);
     if (rc == LW_OK && lw__task_flags(task) & LW__TASK_CANCELLING)
         rc = LW_PENDING;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }

@@ -423,7 +423,7 @@ struct lw__store_ops {
     void (*unclaim)(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,
                     uint32_t count);
 
-    /* Claimed tasks of one kind and queue (1 to LW__SETTLE_MAX) have ended without a settlement:
+    /* Claimed tasks of one kind and queue (1 to LW__CLAIM_MAX) have ended without a settlement:
      * they were finished by `finish`, or aborted before they began. Does what follows from
      * that. */
     void (*account)(struct lw__store *store, uint64_t now, struct lw__task *const *tasks,

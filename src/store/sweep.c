@@ -134,7 +134,7 @@ static uint64_t next_due(const struct lw__index *index, uint64_t now) {
 uint64_t lw__index_sweep(struct lw__store *store, uint64_t now) {
     struct lw__index *index = store->index;
     struct lw__timer *timer;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     check_wall(index, now);
     bool can_release = !(index->restraints & LW__STORE_NO_RELEASE);
     for (int i = 0; can_release && i < SWEEP_MAX; i++) {
@@ -148,6 +148,6 @@ uint64_t lw__index_sweep(struct lw__store *store, uint64_t now) {
     lw__grace_collect(&index->grace);
     index->planned = next_due(index, now);
     uint64_t due = index->planned;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return due;
 }

@@ -230,6 +230,41 @@ STORE_TEST(of_too_many_ended_tasks_the_oldest_leave) {
     CHECK(blocks_after <= blocks + 4); /* memory is given back */
 }
 
+/* Runs what is there as one batch. */
+static void run_batch(struct rig *rig) {
+    struct attempt attempts[LW__SETTLE_MAX];
+    struct lw__task *ended[LW__SETTLE_MAX];
+    uint32_t count = claim(rig, attempts, LW__SETTLE_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        ended[i] = attempts[i].task;
+        CHECK(rig->ops->begin(rig->store, ended[i], attempts[i].token, rig->now));
+        CHECK(rig->ops->finish(rig->store, ended[i], rig->now));
+    }
+    rig->ops->account(rig->store, rig->now, ended, count);
+}
+
+/* Those that are nothing but a record leave on a way of their own. */
+STORE_TEST(plain_ones_and_others_leave_in_one_order) {
+    enum { TASKS = 90, KEPT = 7 };
+    set_retention(rig, rig->kind, UINT64_MAX, KEPT);
+    for (int stretch = 1; stretch < 9; stretch++) {
+        uint64_t ids[TASKS];
+        for (int i = 0; i < TASKS; i++) {
+            ids[i] = PUT(rig, .payload_size = i / stretch % 2 ? 10 : 0)->id;
+            if (i % (5 * stretch) == 0)
+                run_batch(rig);
+        }
+        run_batch(rig);
+        struct lw__kind_figures figures;
+        lw__index_kind_figures(rig->store->index, rig->kind, &figures, 1);
+        assert_int_equal(figures.finished, stretch * TASKS);
+        for (int i = 0; i < TASKS; i++)
+            CHECK((find(rig, ids[i]) != NULL) == (i >= TASKS - KEPT));
+    }
+    set_retention(rig, rig->kind, UINT64_MAX, 0);
+    assert_empty(rig);
+}
+
 STORE_TEST(a_task_that_ends_while_others_wait_for_it_leaves_nothing_behind) {
     set_retention(rig, rig->kind, 0, 0);
     uint64_t id = PUT(rig, 0)->id;

@@ -70,6 +70,10 @@ static void insert(uint64_t id) {
     assert_true(lw__ids_insert(&ids, id, fake_task(id)));
 }
 
+static void append(uint64_t id) {
+    assert_true(lw__ids_append(&ids, id, fake_task(id)));
+}
+
 static void remove_id(uint64_t id) {
     lw__ids_remove(&ids, id);
     lw__grace_collect(&grace);
@@ -162,6 +166,32 @@ TEST(memory_follows_the_ids_that_are_there) {
     insert(UINT64_C(1) << 40); /* now that leaf goes, too */
     lw__grace_collect(&grace);
     assert_true(ids.bytes < 1024);
+    close_ids();
+}
+
+/* What an append leaves behind: one empty leaf, until the next call that may retire. */
+TEST(an_append_retires_nothing) {
+    open_ids();
+    append(1);
+    remove_id(1);
+    size_t one_leaf = ids.bytes;
+    append(1000);
+    lw__grace_collect(&grace);
+    assert_true(ids.bytes >= 2 * one_leaf);
+    assert_null(lw__ids_find(&ids, 1));
+    assert_ptr_equal(lw__ids_find_from(&ids, 0), fake_task(1000));
+    insert(2000);
+    lw__grace_collect(&grace);
+    assert_int_equal(ids.bytes, 3 * one_leaf); /* two leaves, and a fork */
+    remove_id(1000);
+    assert_int_equal(ids.bytes, one_leaf);
+    remove_id(2000);
+    append(3000); /* leaves the leaf of 2000 behind, */
+    append(2001); /* which is filled again */
+    remove_id(3000);
+    assert_found(2001);
+    remove_id(2001);
+    assert_int_equal(ids.bytes, one_leaf);
     close_ids();
 }
 
@@ -272,7 +302,10 @@ static void toggle(uint64_t id, bool wants_more) {
         live_count--;
         memmove(&live[rank], &live[rank + 1], (live_count - rank) * sizeof *live);
     } else if (wants_more && !is_there && live_count < LIVE_MAX) {
-        insert(id);
+        if (live_count % 3 == 0)
+            insert(id);
+        else
+            append(id);
         memmove(&live[rank + 1], &live[rank], (live_count - rank) * sizeof *live);
         live[rank] = id;
         live_count++;

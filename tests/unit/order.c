@@ -113,10 +113,18 @@ static struct lw__task *insert(struct lw__lane *lane, uint32_t priority, uint64_
     return task;
 }
 
+/* As the owner does it. */
+static uint32_t take_tasks(struct lw__order *from, struct lw__task **into, uint32_t max,
+                           struct lw__lane **lane) {
+    uint32_t count = lw__order_take(from, into, max, lane);
+    lw__order_forget(into, count);
+    return count;
+}
+
 static struct lw__task *take_one(void) {
     struct lw__task *task = NULL;
     struct lw__lane *next = lw__order_next(&order), *lane;
-    uint32_t count = lw__order_take(&order, &task, 1, &lane);
+    uint32_t count = take_tasks(&order, &task, 1, &lane);
     assert_ptr_equal(lane, next);
     assert_int_equal(count, next != NULL);
     if (task != NULL)
@@ -135,7 +143,7 @@ static void drain_sorted(uint32_t max, uint32_t expected) {
     struct lw__task *taken[256], *last = NULL;
     struct lw__lane *lane;
     uint32_t total = 0, count;
-    while ((count = lw__order_take(&order, taken, max, &lane)) > 0) {
+    while ((count = take_tasks(&order, taken, max, &lane)) > 0) {
         for (uint32_t i = 0; i < count; i++) {
             assert_true(last == NULL || is_less(last, taken[i]));
             assert_null(taken[i]->place.lane);
@@ -156,7 +164,7 @@ TEST(an_empty_order_has_nothing) {
     assert_null(take_one());
     assert_null(lw__lane_first(lane));
     assert_null(lw__order_oldest(&queues[0]));
-    assert_int_equal(lw__order_take(&order, NULL, 0, &lane), 0);
+    assert_int_equal(take_tasks(&order, NULL, 0, &lane), 0);
     close_order();
 }
 
@@ -166,7 +174,7 @@ TEST(tasks_of_one_priority_come_as_they_went_in) {
     for (uint32_t i = 0; i < 1000; i++)
         insert(lane, 1000, i / 7);
     for (uint32_t at = 0; at < 1000;) {
-        uint32_t count = lw__order_take(&order, taken, 64, &from);
+        uint32_t count = take_tasks(&order, taken, 64, &from);
         assert_int_equal(count, at + 64 <= 1000 ? 64 : 1000 - at);
         assert_ptr_equal(from, lane);
         for (uint32_t i = 0; i < count; i++)
@@ -186,7 +194,7 @@ TEST(taking_from_a_run_reads_nothing_of_its_tasks) {
     insert(add_lane(lane->queue), 2000, 1);
     for (uint32_t i = 0; i < 300; i++)
         memset(&tasks[i], 0xa5, sizeof tasks[i]);
-    assert_int_equal(lw__order_take(&order, taken, 300, &from), 300);
+    assert_int_equal(take_tasks(&order, taken, 300, &from), 300);
     for (uint32_t i = 0; i < 300; i++) {
         assert_ptr_equal(taken[i], &tasks[i]);
         assert_null(taken[i]->place.lane);
@@ -266,11 +274,11 @@ TEST(a_take_ends_where_another_lane_is_next) {
     struct lw__task *taken[64];
     for (uint32_t due = 0; due < 10; due++)
         insert(due == 3 || due == 4 ? b : a, 1000, due);
-    assert_int_equal(lw__order_take(&order, taken, 64, &lane), 3);
+    assert_int_equal(take_tasks(&order, taken, 64, &lane), 3);
     assert_ptr_equal(lane, a);
-    assert_int_equal(lw__order_take(&order, taken, 64, &lane), 2);
+    assert_int_equal(take_tasks(&order, taken, 64, &lane), 2);
     assert_ptr_equal(lane, b);
-    assert_int_equal(lw__order_take(&order, taken, 64, &lane), 5);
+    assert_int_equal(take_tasks(&order, taken, 64, &lane), 5);
     assert_ptr_equal(lane, a);
     close_order();
 }
@@ -283,7 +291,7 @@ TEST(a_rival_is_seen_among_many_lanes) {
         insert(lane, 5, 10);
         for (uint32_t i = 1; i < 8; i++)
             insert(add_lane(&queues[0]), i == rival ? 5 : 9, 2);
-        assert_int_equal(lw__order_take(&order, taken, 64, &lane), 1);
+        assert_int_equal(take_tasks(&order, taken, 64, &lane), 1);
         drain_sorted(64, 8);
         close_order();
     }
@@ -488,7 +496,7 @@ TEST(what_a_queue_took_alone_is_not_held_against_it) {
     struct lw__task *taken[64];
     for (uint32_t i = 0; i < 100; i++)
         insert(a, 1000, i);
-    assert_int_equal(lw__order_take(&order, taken, 64, &lane), 64);
+    assert_int_equal(take_tasks(&order, taken, 64, &lane), 64);
     for (uint32_t i = 0; i < 100; i++)
         insert(b, 1000, i);
     int served = 0;
@@ -525,7 +533,7 @@ TEST(with_several_queues_a_take_ends_with_the_turn) {
             insert(&lanes[i], 1000, due);
     }
     for (int i = 0; i < 100; i++) {
-        uint32_t count = lw__order_take(&order, taken, 64, &lane);
+        uint32_t count = take_tasks(&order, taken, 64, &lane);
         assert_true(count >= 1 && count <= 2); /* the end of its last turn and the begin of this */
     }
     close_order();
@@ -885,7 +893,7 @@ static void model_take(void) {
     struct lw__task *taken[100];
     struct lw__lane *next = lw__order_next(&order), *lane;
     uint32_t max = (uint32_t)below(100) + 1;
-    uint32_t count = lw__order_take(&order, taken, max, &lane);
+    uint32_t count = take_tasks(&order, taken, max, &lane);
     assert_ptr_equal(lane, next);
     assert_int_equal(count == 0, next == NULL);
     if (count < max && count > 0)

@@ -22,9 +22,9 @@ static struct {
 static void come(void) {
     struct lw__index *index = rig.store->index;
     PUT(&rig, 0);
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     lw__journal_await_locked(index->journal, &waits[wait_count++]);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 static int count_told(void) {

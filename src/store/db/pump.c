@@ -50,10 +50,10 @@ int lw__pump_await(struct lw__pump *pump, struct lw__journal_wait *wait) {
 
 void lw__pump_distrust(struct lw__pump *pump, const lw_error *err) {
     struct lw__index *index = pump->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     index->is_halted = true;
     index->trouble = *err;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     atomic_store(&pump->is_distrusted, 1);
     lw__pump_call(pump);
 }
@@ -77,14 +77,14 @@ static int write_from(struct lw__pump *pump, size_t first, lw_error *err) {
  * it cannot ask for twice. False: the turn is closed. */
 static bool take_more(struct lw__pump *pump, int takes) {
     struct lw__index *index = pump->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     bool must_take = takes < TAKES_MAX && pump->failures == 0
                      && pump->batch.sleeper_count < pump->crowd
                      && pump->journal.batch.sleeper_count > 0;
     bool has_more = must_take && lw__journal_take_locked(index, &pump->batch);
     if (!has_more)
         lw__journal_close_locked(&pump->journal);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return has_more;
 }
 
@@ -121,7 +121,7 @@ static void settle_turn(struct lw__pump *pump, int rc, const lw_error *err) {
     struct lw__journal_batch *batch = &pump->batch;
     struct lw__index *index = pump->index;
     uint64_t now = lw__now(index->options.clock);
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     if (rc == LW_OK)
         lw__journal_flush_locked(index, batch, now);
     else
@@ -131,7 +131,7 @@ static void settle_turn(struct lw__pump *pump, int rc, const lw_error *err) {
     pump->failures = rc == LW_OK ? 0 : pump->failures + 1;
     halt_or_go_on_locked(index, rc != LW_OK);
     pump->crowd = batch->sleeper_count + pump->journal.batch.sleeper_count;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     lw__journal_tell(&pump->journal, batch, rc);
     atomic_fetch_add(&pump->turns, 1);
     lw__mutex_lock(&pump->after_mu);
@@ -165,9 +165,9 @@ static bool turn(struct lw__pump *pump) {
     bool is_distrusted = atomic_exchange(&pump->is_distrusted, 0);
     bool must_write = take_in(pump) > 0 || pump->failures > 0 || is_distrusted;
     if (batch->count == 0) {
-        lw__brief_lock(&index->mu);
+        lw__index_lock(index);
         lw__journal_take_locked(index, batch);
-        lw__brief_unlock(&index->mu);
+        lw__index_unlock(index);
     }
     if (batch->count == 0 && !batch->waits && !must_write)
         return false;
@@ -214,10 +214,10 @@ static void doze(struct lw__pump *pump, uint64_t deadline) {
 /* For what there was no memory to note it looks again soon. */
 static void sleep_until_called(struct lw__pump *pump, uint32_t seen) {
     uint64_t deadline = LW__NEVER;
-    lw__brief_lock(&pump->index->mu);
+    lw__index_lock(pump->index);
     if (pump->journal.has_lost_notes)
         deadline = in_ms(RETRY_MS_MIN);
-    lw__brief_unlock(&pump->index->mu);
+    lw__index_unlock(pump->index);
     atomic_store(&pump->is_asleep, 1);
     bool is_called = atomic_load(&pump->call) != seen || atomic_load(&pump->must_end);
     if (!is_called && pump->bell.fd >= 0)

@@ -240,9 +240,9 @@ static void note_progress(struct lw__sqlite *sqlite) {
     int64_t first = first_left(intake);
     intake->has_left = intake->has_words || first <= intake->seen;
     uint64_t id = LW__OUTSIDE_IDS + (uint64_t)first;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     index->outside_from = id > index->outside_from ? id : index->outside_from;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 static void note_end(struct lw__intake *intake) {

@@ -407,9 +407,9 @@ static int load_row(const struct loader *l) {
     if (rc < 0)
         return rc;
     load_lease(l, &r, holder, sizeof holder);
-    lw__brief_lock(&l->sqlite->index->mu);
+    lw__index_lock(l->sqlite->index);
     rc = lw__index_restore_locked(l->sqlite->index, &r, l->now);
-    lw__brief_unlock(&l->sqlite->index->mu);
+    lw__index_unlock(l->sqlite->index);
     return rc;
 }
 
@@ -451,9 +451,9 @@ static int load_scope(struct lw__sqlite *sqlite, sqlite3_stmt *row) {
     memcpy(image->name, name, name_size);
     if (byte_count > 0)
         memcpy(image->name + name_size + 1, bytes, byte_count);
-    lw__brief_lock(&sqlite->index->mu);
+    lw__index_lock(sqlite->index);
     int rc = lw__scope_restore_locked(sqlite->index, image);
-    lw__brief_unlock(&sqlite->index->mu);
+    lw__index_unlock(sqlite->index);
     lw__free(&sqlite->allocator, image, size);
     return rc;
 }
@@ -509,13 +509,13 @@ static int mark_done(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__index *index = sqlite->index;
     sqlite3_stmt *row = sqlite->file->statements[LW__SQL_OUTBOX_FINISHED];
     int code;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     while ((code = sqlite3_step(row)) == SQLITE_ROW) {
         struct lw__task *task = lw__ids_find(&index->ids, (uint64_t)sqlite3_column_int64(row, 0));
         if (task)
             task->notes |= LW__NOTE_DONE;
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     int rc = code == SQLITE_DONE ? LW_OK : lw__sqlite_explain(sqlite->file->db, code, LOADING, err);
     sqlite3_reset(row);
     return rc;
@@ -535,10 +535,10 @@ int lw__sqlite_load(struct lw__sqlite *sqlite, lw_error *err) {
         rc = load_rows(sqlite, LW__SQL_TASK_SCAN, &task_columns, err);
     if (rc == LW_OK)
         rc = mark_done(sqlite, err);
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     lw__retained_sort_locked(index);
     lw__scopes_review_locked(index);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     struct lw__scopes *scopes = &index->scopes;
     uint64_t last_scope = get_meta(sqlite, "last_scope");
     scopes->last_id = scopes->last_id > last_scope ? scopes->last_id : last_scope;

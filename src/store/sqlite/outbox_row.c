@@ -221,9 +221,9 @@ int lw__outbox_row_put(struct lw__outbox_row *row) {
         put.scope = number_at(row, SCOPE);
         put.generation = number_at(row, GENERATION);
     }
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     int rc = is_lost ? LW_ENOMEM : put_one_locked(row, &put);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     if (rc != LW_OK && put.spec)
         lw__free(&row->sqlite->allocator, put.spec, put.spec->size);
     return rc;
@@ -285,7 +285,7 @@ static int finish_running_locked(const struct lw__outbox_row *row, struct lw__ta
 static int finish(const struct lw__outbox_row *row, uint64_t id) {
     struct lw__index *index = row->sqlite->index;
     int rc;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     if (!task || lw_state_is_terminal(lw__task_state(task)))
         rc = LW_OK;
@@ -297,7 +297,7 @@ static int finish(const struct lw__outbox_row *row, uint64_t id) {
         rc = LW_ELEASE;
     else
         rc = finish_running_locked(row, task);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return rc;
 }
 
@@ -327,9 +327,9 @@ static bool find_submit(const struct lw__outbox_row *row, uint64_t id, sqlite3_s
 static bool is_on_its_way(const struct lw__outbox_row *row, uint64_t id) {
     struct lw__index *index = row->sqlite->index;
     sqlite3_stmt *s = NULL;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     bool is_here = lw__ids_find(&index->ids, id) != NULL;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     bool is_there = !is_here && find_submit(row, id, &s);
     sqlite3_reset(s);
     return is_there;

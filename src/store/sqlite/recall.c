@@ -23,17 +23,17 @@ static int recall_one(struct lw__sqlite *sqlite, uint64_t id, bool is_ahead, lw_
     struct lw__lean_reads reads;
     int rc = lw__reader_read_locked(&sqlite->for_workers, sqlite->file, &sqlite->allocator, id,
                                     is_ahead, &reads, err);
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     lw__lean_fill_locked(index, &reads);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     free_reads(sqlite, &reads);
     return rc;
 }
 
 static bool can_read_ahead(struct lw__index *index) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     bool has_room = lw__lean_has_room_locked(index);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return has_room;
 }
 
@@ -58,9 +58,9 @@ static int recall_all(struct lw__sqlite *sqlite, const struct lw__claim *claim, 
 /* Whoever has changed the file by hand has to live with that. Its worker finds it aborted. */
 static void give_up(struct lw__sqlite *sqlite, uint64_t now, struct lw__task *task) {
     struct lw__index *index = sqlite->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     lw__index_abort_idle_locked(index, task, now, "its row is gone from the file");
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
 }
 
 static void give_back(struct lw__sqlite *sqlite, uint64_t now, struct lw__claim *claim,
@@ -109,10 +109,10 @@ void lw__sqlite_recall(struct lw__sqlite *sqlite, uint64_t now, struct lw__claim
 /* ---- for whoever has a lease -------------------------------------------------------------- */
 
 static bool is_lean(struct lw__index *index, uint64_t id) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     const struct lw__task *task = lw__ids_find(&index->ids, id);
     bool is_lean = task && lw__task_is_lean(task);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return is_lean;
 }
 

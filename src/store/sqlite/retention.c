@@ -14,7 +14,7 @@ static int64_t number_of(uint64_t value, uint64_t unit) {
 int lw__sqlite_write_retention(struct lw__sqlite *sqlite, uint64_t number, lw_error *err) {
     sqlite3_stmt *s = sqlite->file->statements[LW__SQL_RETENTION_PUT];
     struct lw__index *index = sqlite->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     const struct lw__kind *kind = index->kinds[number];
     sqlite3_bind_text(s, 1, kind->name, -1, SQLITE_STATIC);
     for (int i = 0; i < 3; i++) {
@@ -23,7 +23,7 @@ int lw__sqlite_write_retention(struct lw__sqlite *sqlite, uint64_t number, lw_er
         sqlite3_bind_int64(s, 3 + 2 * i, number_of(settings->max, 1));
     }
     sqlite3_bind_int64(s, 8, number_of(kind->retained[0].settings.byte_max, 1)); /* of all three */
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return lw__sqlite_file_run(sqlite->file, LW__SQL_RETENTION_PUT, "write to the store", err);
 }
 
@@ -43,14 +43,14 @@ static int load_kind(struct lw__sqlite *sqlite, sqlite3_stmt *row) {
     int rc = lw__index_kind(&index->store, name, &number);
     if (rc < 0)
         return rc;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     for (int i = 0; i < 3; i++) {
         struct lw__retention_settings *settings = &index->kinds[number]->retained[i].settings;
         read_number(row, 1 + 2 * i, LW__NS_PER_MS, &settings->ttl_ns);
         read_number(row, 2 + 2 * i, 1, &settings->max);
         read_number(row, 7, 1, &settings->byte_max);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return LW_OK;
 }
 

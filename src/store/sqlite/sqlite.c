@@ -50,10 +50,10 @@ static void after_turn(void *user) {
 
 static int charge(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__index *index = sqlite->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     for (uint32_t i = 0; i < sqlite->running.crashed_count; i++)
         lw__index_charge_locked(index, sqlite->running.crashed[i], lw__now(index->options.clock));
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     lw__pump_run(&sqlite->pump);
     if (sqlite->pump.failures == 0)
         return LW_OK;
@@ -137,12 +137,12 @@ static int put_and_wait(struct lw__store *store, uint64_t now, struct lw__put *p
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
     struct lw__index *index = store->index;
     struct lw__journal_wait wait = {.over = NULL};
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
                                                   : lw__index_put_locked(index, now, puts, count);
     if (rc >= 0)
         lw__journal_await_locked(index->journal, &wait);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     if (rc < 0)
         return rc;
     int status = lw__pump_await(&sqlite->pump, &wait);
@@ -162,7 +162,7 @@ static int put_and_call(struct lw__store *store, uint64_t now, struct lw__put *p
                         struct lw__journal_wait *wait) {
     struct lw__pump *pump = &lw__sqlite_of(store)->pump;
     struct lw__index *index = store->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
                                                   : lw__index_put_locked(index, now, put, 1);
     if (rc >= 0) {
@@ -170,7 +170,7 @@ static int put_and_call(struct lw__store *store, uint64_t now, struct lw__put *p
         wait->put_status = put->status;
         lw__journal_await_locked(index->journal, wait);
     }
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     if (rc >= 0 && pump->is_synchronous)
         lw__pump_run(pump);
     return rc;
@@ -187,9 +187,9 @@ static int put_plain(struct lw__store *store, uint64_t now, const struct lw__put
 /* Until all that was noted so far is durable: an answer must not outrun the file. */
 static int wait_for_turn(struct lw__store *store) {
     struct lw__journal_wait wait = {.over = NULL};
-    lw__brief_lock(&store->index->mu);
+    lw__index_lock(store->index);
     lw__journal_await_locked(store->index->journal, &wait);
-    lw__brief_unlock(&store->index->mu);
+    lw__index_unlock(store->index);
     return lw__pump_await(&lw__sqlite_of(store)->pump, &wait);
 }
 
@@ -199,9 +199,9 @@ static int flush(struct lw__store *store) {
 
 static void flush_and_call(struct lw__store *store, struct lw__journal_wait *wait) {
     struct lw__pump *pump = &lw__sqlite_of(store)->pump;
-    lw__brief_lock(&store->index->mu);
+    lw__index_lock(store->index);
     lw__journal_await_locked(store->index->journal, wait);
-    lw__brief_unlock(&store->index->mu);
+    lw__index_unlock(store->index);
     if (pump->is_synchronous)
         lw__pump_run(pump);
 }
@@ -309,9 +309,9 @@ static void look_outside(struct lw__store *store) {
 }
 
 static bool is_halted(struct lw__index *index) {
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     bool is_halted = index->is_halted;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return is_halted;
 }
 
@@ -366,9 +366,9 @@ static uint64_t sweep(struct lw__store *store, uint64_t now) {
     struct lw__index *index = store->index;
     uint64_t due = lw__index_sweep(store, now);
     keep_up(store);
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     due = index->planned < due ? index->planned : due;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return due;
 }
 
@@ -399,10 +399,10 @@ static void restrain(struct lw__store *store, uint32_t bits) {
 static bool is_quiet(struct lw__store *store, bool is_drained_too) {
     struct lw__index *index = store->index;
     bool is_quiet = lw__index_is_quiet(store, is_drained_too);
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     bool is_in_vain = !is_drained_too && lw__sqlite_of(store)->pump.failures >= FAILURES_IN_VAIN;
     is_quiet = is_quiet && (index->journal->pending == 0 || is_in_vain);
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     return is_quiet;
 }
 

@@ -441,10 +441,10 @@ static int doubt(struct lw__sqlite *sqlite, lw_error *err) {
 static int commit(void *db, lw_error *err) {
     struct lw__sqlite *sqlite = db;
     struct lw__index *index = sqlite->index;
-    lw__brief_lock(&index->mu);
+    lw__index_lock(index);
     uint64_t last_id = index->last_id, last_token = index->last_token;
     uint64_t last_scope = index->scopes.last_id, generation = index->scopes.last_generation;
-    lw__brief_unlock(&index->mu);
+    lw__index_unlock(index);
     int rc = lw__sqlite_remove_all(sqlite, err);
     if (rc == LW_OK)
         rc = lw__sqlite_tidy(sqlite, err);
