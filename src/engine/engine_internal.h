@@ -27,7 +27,7 @@
  * its attention, reads the clock once a batch, and the scheduler looks every 2 ms whether it is
  * stuck behind a slow one; then what was not begun goes back.
  *
- * Locks, in this order: a hand's mu; the store's mutex and a task's lock (store/index.h); hands_mu;
+ * Locks, in this order: a hand's mu; the store's lock and a task's lock (store/index.h); hands_mu;
  * alarms_mu; events_mu; registry_mu; scopes_mu; watches_mu; the answers' mu and scheduler_mu, each
  * alone. No callback of the program runs under any of them.
  */

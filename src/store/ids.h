@@ -3,11 +3,11 @@
  * Ids rise, so that neighbours share a leaf of 64 and inserting is filling the next place of the
  * last leaf: about 9 bytes a task, and O(1). Inner nodes have 64 children too, and never less than
  * two: levels at which all ids agree have no node, so that a tree of late ids is no deeper than one
- * of early ids, and an insert or a remove adds or drops two nodes at most.
+ * of early ids, and an insert adds two nodes at most.
  *
  * A node that becomes empty is retired to the grace, so that old ids cost nothing once their tasks
- * have left. Only the leaf of the last insert stays until the next insert is elsewhere: otherwise
- * an engine that has one task at a time would allocate for each.
+ * have left. Only the leaf of the last insert stays until that is elsewhere: otherwise an engine
+ * that has one task at a time would allocate for each.
  *
  * Threads: the finds from any thread inside a grace section (base/grace.h); the rest under the
  * owner's lock. An owner with a lock of its own for the grace (index.h) may append without that

@@ -43,6 +43,7 @@
 /* Which list a terminal task is retained in. */
 enum lw__retained_list { LW__RETAINED_FINISHED, LW__RETAINED_FAILED, LW__RETAINED_ABORTED };
 
+/* The settings are written under both locks, the rest under back. */
 struct lw__retained {
     struct lw__task_link ring; /* oldest first */
     uint64_t count, bytes;
@@ -105,9 +106,10 @@ struct lw__dependency {
 #define LW__MAGAZINE 256
 
 struct lw__magazine {
-    _Alignas(64) _Atomic uint32_t end; /* written under back */
+    /* guarded by back */
+    _Alignas(64) _Atomic uint32_t end;
     struct lw__task *items[LW__MAGAZINE];
-    struct lw__task_link *surplus; /* those for which there was no place; under back */
+    struct lw__task_link *surplus; /* those for which there is no place; NULL unless back is held */
 };
 
 struct lw__index {
@@ -120,7 +122,7 @@ struct lw__index {
     _Atomic uint64_t *running; /* a place for each worker: the id that it runs. NULL: nobody asks */
     struct lw__journal *journal; /* NULL: nothing is made durable */
 
-    _Alignas(64) struct lw__grace grace; /* readers from any thread */
+    _Alignas(64) struct lw__grace grace; /* readers from any thread; the rest under back */
     _Alignas(64) struct lw__ids ids;
 
     /* one line for what changes with each task, and one in the order */
@@ -133,7 +135,7 @@ struct lw__index {
     uint64_t reserve_used; /* of these: tasks of the reserve */
     uint64_t claimed;      /* by workers of this process; leases are counted apart */
     uint64_t last_due;     /* of what was enqueued at its submit: such due times never go back */
-    struct lw__magazine spares; /* tasks that have left, to be used again first */
+    struct lw__magazine spares; /* tasks that have left, to be used again first; back's */
     _Alignas(64) struct lw__order order;
     struct lw__slab tasks;
     uint64_t bytes, reserve_bytes; /* of what is unfinished, and of that in the reserve */
@@ -223,7 +225,7 @@ struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind, u
 /* Opens or shuts the lanes of a kind, after its limit, count or handler has changed. */
 void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind);
 
-/* Frees later, when no reader can be looking. A NULL block is fine. */
+/* Frees later, when no reader can be looking. A NULL block is fine. Under back. */
 void lw__index_retire_task_locked(struct lw__index *index, struct lw__task *task);
 void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t size);
 

@@ -113,6 +113,11 @@ static void retire(struct lw__index *index, const struct account *account) {
     for (uint32_t i = 0; i < account->leaving_count; i++)
         lw__index_retire_task_locked(index, account->leaving[i]);
     lw__grace_collect(&index->grace);
+    if (__builtin_expect(index->spares.surplus != NULL, 0)) {
+        lw__brief_lock(&index->mu);
+        lw__index_give_surplus_locked(index);
+        lw__brief_unlock(&index->mu);
+    }
 }
 
 void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *claim) {
@@ -129,7 +134,6 @@ void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *cl
     if (account.count > 0)
         count_locked(index, now, &account);
     lw__index_take_locked(index, claim);
-    lw__index_give_surplus_locked(index);
     lw__brief_unlock(&index->mu);
     LW__POINT("account: counted, not retired");
     if (account.count > 0)

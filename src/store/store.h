@@ -34,17 +34,17 @@ struct lw__journal_wait;
 
 struct lw__store_hooks {
     void *user;
-    /* Something can be claimed or told that could not before. Under the store's mutex. */
+    /* Something can be claimed or told that could not before. Under the store's lock. */
     void (*wake)(void *user);
-    /* Something is due earlier than the last sweep was told. Under the store's mutex. */
+    /* Something is due earlier than the last sweep was told. Under the store's lock. */
     void (*hasten)(void *user, uint64_t due);
-    /* The attempt with this token is asked to give up. Under the store's mutex. */
+    /* The attempt with this token is asked to give up. Under the store's lock. */
     void (*cancel)(void *user, uint64_t token, lw_reason reason);
     /* Something of this queue can be claimed under a lease that could not before. Under the store's
      * mutex. NULL: nobody cares */
     void (*claimable)(void *user, uint16_t queue);
     /* A scope was changed, its fence has opened, it was closed, or a task of its present generation
-     * has ended without being finished. Under the store's mutex. NULL: nobody cares */
+     * has ended without being finished. Under the store's lock. NULL: nobody cares */
     void (*scope_changed)(void *user, uint64_t scope);
     /* What waited for the disk can go on: room, quiet, something to claim. No lock is held; on a
      * thread of the store. NULL: nobody cares */

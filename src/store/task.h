@@ -5,7 +5,8 @@
  * - `lock` is a sequence lock of this one task. All fields of the view are written between
  *   lw__task_lock and lw__task_unlock, with lw__put; readers copy them without a lock and look
  *   whether the sequence has changed (lw__task_view). So readers never hold up anybody.
- * - What it is a member of (place, timer, lists) is guarded by the store's mutex, which is taken
+ * - What it is a member of (place, timer, lists) is guarded by the store's locks (index.h: both, but
+ *   for the ring of retained ones and the end of a place, which are back's), which are taken
  *   before the task's lock, never after.
  * - spec, errors and output point to blocks that are never changed once they are published: a
  *   change is a new block, and the old one is retired (base/grace.h). Whoever has a consistent view
