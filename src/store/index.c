@@ -293,7 +293,7 @@ void lw__index_set_kind(struct lw__store *store, uint16_t number,
     kind->key_scope = options->key_scope;
     kind->key_window_ns = options->key_window_ns;
     if (index->journal && has_other_retention(kind, options))
-        lw__journal_note_kind(index->journal, number);
+        lw__journal_note_kind(index->journal, kind->name, options->retention);
     for (int i = 0; i < 3; i++) {
         kind->retained[i].settings = options->retention[i];
         lw__retained_review_locked(index, &kind->retained[i], lw__now(index->options.clock));

@@ -17,6 +17,8 @@ void lw__journal_init(struct lw__journal *journal, const lw_allocator *allocator
 static void free_image(struct lw__journal *journal, struct lw__journal_entry *entry) {
     if (entry->op == LW__JOURNAL_SCOPE)
         lw__free(journal->allocator, entry->image, entry->image->size);
+    else if (entry->op == LW__JOURNAL_KIND)
+        lw__free(journal->allocator, entry->kind, sizeof *entry->kind);
 }
 
 void lw__journal_free_batch(struct lw__journal *journal, struct lw__journal_batch *batch) {
@@ -124,9 +126,18 @@ void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id) {
         add(journal, (struct lw__journal_entry){.op = LW__JOURNAL_SCOPE_LEAVE, .id = id});
 }
 
-void lw__journal_note_kind(struct lw__journal *journal, uint16_t number) {
+/* Without memory it goes without: the next owner lets go by what it is told itself. */
+void lw__journal_note_kind(struct lw__journal *journal, const char *name,
+                           const struct lw__retention_settings retention[3]) {
+    struct lw__kind_image *image = lw__alloc(journal->allocator, sizeof *image);
+    if (!image)
+        return;
+    image->name = name;
+    memcpy(image->retention, retention, sizeof image->retention);
     if (lw__journal_reserve(journal, 1))
-        add(journal, (struct lw__journal_entry){.op = LW__JOURNAL_KIND, .id = number});
+        add(journal, (struct lw__journal_entry){.op = LW__JOURNAL_KIND, .kind = image});
+    else
+        lw__free(journal->allocator, image, sizeof *image);
 }
 
 void lw__journal_undo(struct lw__journal *journal, size_t count) {

@@ -27,6 +27,7 @@
 #ifndef LW_STORE_JOURNAL_H
 #define LW_STORE_JOURNAL_H
 
+#include "store/store.h"
 #include "store/task.h"
 
 #include <legwork/runtime.h>
@@ -59,14 +60,21 @@ struct lw__scope_image {
     char name[]; /* with a zero; then its bytes */
 };
 
+/* What a kind retains, at one moment. */
+struct lw__kind_image {
+    const char *name; /* the kind's */
+    struct lw__retention_settings retention[3];
+};
+
 struct lw__journal_entry {
     enum lw__journal_op op;
     bool is_held;    /* a put: others hold it as well */
     bool is_unclean; /* a put into a scope: a generation before it has lost an attempt */
-    uint64_t id;     /* or the number of a kind */
+    uint64_t id;
     union {
         struct lw__task *task;         /* NULL for a leave and a void: it is gone */
         struct lw__scope_image *image; /* of a scope; the entry's own */
+        struct lw__kind_image *kind;   /* the entry's own */
     };
 };
 
@@ -131,7 +139,8 @@ void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struc
 void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image *image);
 void lw__journal_cancel_scope(struct lw__journal *journal, const struct lw__scope_image *image);
 void lw__journal_note_scope_leave(struct lw__journal *journal, uint64_t id);
-void lw__journal_note_kind(struct lw__journal *journal, uint16_t number);
+void lw__journal_note_kind(struct lw__journal *journal, const char *name,
+                           const struct lw__retention_settings retention[3]);
 
 /* Takes back what was noted since the batch had `count` entries: puts of tasks that were withdrawn,
  * under the same hold of the mutex. */

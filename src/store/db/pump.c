@@ -61,13 +61,16 @@ void lw__pump_distrust(struct lw__pump *pump, const lw_error *err) {
 /* ---- a turn ------------------------------------------------------------------------------- */
 
 /* Readers may look at tasks and blocks as long as they are in a grace section: so may the pump,
- * whose entries are of tasks that cannot leave before their turn is over. */
+ * whose entries are of tasks that cannot leave before their turn is over. Meanwhile it must not ask
+ * for the index's lock: whoever has that and no memory waits for the readers. */
 static int write_from(struct lw__pump *pump, size_t first, lw_error *err) {
     const struct lw__journal_batch *batch = &pump->batch;
     if (first == batch->count)
         return LW_OK;
     uint32_t ticket = lw__grace_enter(&pump->index->grace);
+    LW__POINT("pump: about to write");
     int rc = pump->ops->write(pump->db, &batch->entries[first], batch->count - first, err);
+    LW__POINT("pump: written, still a reader");
     lw__grace_leave(&pump->index->grace, ticket);
     return rc;
 }

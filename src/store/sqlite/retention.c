@@ -11,19 +11,16 @@ static int64_t number_of(uint64_t value, uint64_t unit) {
     return value == UINT64_MAX ? -1 : (int64_t)(value / unit);
 }
 
-int lw__sqlite_write_retention(struct lw__sqlite *sqlite, uint64_t number, lw_error *err) {
+int lw__sqlite_write_retention(struct lw__sqlite *sqlite, const struct lw__kind_image *image,
+                               lw_error *err) {
     sqlite3_stmt *s = sqlite->file->statements[LW__SQL_RETENTION_PUT];
-    struct lw__index *index = sqlite->index;
-    lw__index_lock(index);
-    const struct lw__kind *kind = index->kinds[number];
-    sqlite3_bind_text(s, 1, kind->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 1, image->name, -1, SQLITE_STATIC);
     for (int i = 0; i < 3; i++) {
-        const struct lw__retention_settings *settings = &kind->retained[i].settings;
+        const struct lw__retention_settings *settings = &image->retention[i];
         sqlite3_bind_int64(s, 2 + 2 * i, number_of(settings->ttl_ns, LW__NS_PER_MS));
         sqlite3_bind_int64(s, 3 + 2 * i, number_of(settings->max, 1));
     }
-    sqlite3_bind_int64(s, 8, number_of(kind->retained[0].settings.byte_max, 1)); /* of all three */
-    lw__index_unlock(index);
+    sqlite3_bind_int64(s, 8, number_of(image->retention[0].byte_max, 1)); /* of all three */
     return lw__sqlite_file_run(sqlite->file, LW__SQL_RETENTION_PUT, "write to the store", err);
 }
 

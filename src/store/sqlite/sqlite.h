@@ -156,7 +156,8 @@ uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms);
 /* ---- retention.c -------------------------------------------------------------------------- */
 
 /* In the present transaction, of the kind with this number. */
-int lw__sqlite_write_retention(struct lw__sqlite *sqlite, uint64_t number, lw_error *err);
+int lw__sqlite_write_retention(struct lw__sqlite *sqlite, const struct lw__kind_image *image,
+                               lw_error *err);
 
 /* Before any task is: what kinds were registered with the last time. Returns as a load. */
 int lw__sqlite_load_retention(struct lw__sqlite *sqlite, lw_error *err);

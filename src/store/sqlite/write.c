@@ -265,7 +265,7 @@ static int write_entry(struct lw__sqlite *sqlite, const struct lw__journal_entry
         return lw__sqlite_remove(sqlite, LW__SQL_LEASE_DELETE, entry->id, err);
     case LW__JOURNAL_PUBLISH: return write_publish(sqlite, entry->task, err);
     case LW__JOURNAL_SCOPE: return write_scope(sqlite, entry->image, err);
-    case LW__JOURNAL_KIND: return lw__sqlite_write_retention(sqlite, entry->id, err);
+    case LW__JOURNAL_KIND: return lw__sqlite_write_retention(sqlite, entry->kind, err);
     case LW__JOURNAL_SCOPE_LEAVE: return write_scope_leave(sqlite, entry->id, err);
     }
     return LW_OK;
