@@ -5,9 +5,9 @@
  * - `lock` is a sequence lock of this one task. All fields of the view are written between
  *   lw__task_lock and lw__task_unlock, with lw__put; readers copy them without a lock and look
  *   whether the sequence has changed (lw__task_view). So readers never hold up anybody.
- * - What it is a member of (place, timer, lists) is guarded by the store's locks (index.h: both, but
- *   for the ring of retained ones and the end of a place, which are back's), which are taken
- *   before the task's lock, never after.
+ * - What it is a member of (place, timer, lists) is guarded by the store's locks (index.h), which
+ *   are taken before the task's lock, never after: by both of them, but the ring of retained ones
+ *   and the end of a place by `back` alone.
  * - spec, errors and output point to blocks that are never changed once they are published: a
  *   change is a new block, and the old one is retired (base/grace.h). Whoever has a consistent view
  *   can follow them as long as it is in its grace section.
@@ -44,7 +44,7 @@ struct lw__task_link {
     struct lw__task_link *next, *previous; /* NULL: in none */
 };
 
-/* Flags. Those of LW__TASK_SLOW need the store's mutex when the task ends, and where there is a
+/* Flags. Those of LW__TASK_SLOW need the store's locks when the task ends, and where there is a
  * journal a key does, too. */
 #define LW__TASK_KEYED 0x0001u      /* stands in the table of keys */
 #define LW__TASK_WAITED 0x0002u     /* somebody waits in lw_wait */
@@ -87,7 +87,7 @@ struct lw__spec {
     void (*on_end)(void *user, const lw_snapshot *task);
     void *user;
     struct lw__member *member; /* of a scope (scope.h); the store's. NULL: none */
-    /* guarded by the store's mutex */
+    /* guarded by the store's locks */
     struct lw__alarm limit; /* start_by, finish_by */
     struct lw__task *task;  /* back from the alarm */
     uint32_t after_left;    /* of `after`, not terminal yet */
@@ -123,7 +123,7 @@ struct lw__task {
     /* the view: written under the task's lock, read by anybody */
     _Atomic uint32_t lock; /* odd: being written */
     _Atomic uint8_t state; /* lw_state; only lw__task_move writes it */
-    uint8_t notes;         /* of the journal; guarded by the store's mutex */
+    uint8_t notes;         /* of the journal; guarded by the store's locks */
     _Atomic uint16_t flags;
     uint64_t id;         /* fixed */
     uint64_t created_at; /* fixed */
@@ -140,7 +140,7 @@ struct lw__task {
     struct lw__errors *_Atomic errors;
     struct lw__output *_Atomic output;
 
-    /* guarded by the store's mutex */
+    /* guarded by the store's locks */
     union {
         struct lw__timer timer;    /* scheduled: until due */
         struct lw__place place;    /* enqueued; zero: claimed */
@@ -186,7 +186,7 @@ static inline void lw__task_unlock(struct lw__task *task) {
                           memory_order_release);
 }
 
-/* Copies a consistent view. Inside a grace section, or under the store's mutex. */
+/* Copies a consistent view. Inside a grace section, or under the store's locks. */
 void lw__task_view(const struct lw__task *task, struct lw__task_view *view);
 
 static inline lw_state lw__task_state(const struct lw__task *task) {
