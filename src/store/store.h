@@ -521,7 +521,8 @@ struct lw__store {
 };
 
 #define LW__SETTLE_MAX 64
-#define LW__CLAIM_MAX 124 /* as many as a run has in a block: a claim costs its lock once */
+#define LW__CLAIM_MAX \
+    248 /* two blocks of a run: a claim costs its locks once (half as many: 5 %) */
 
 #define LW__STORE_NO_PUT 1u     /* put gives LW_ESTOPPING, but for successors */
 #define LW__STORE_NO_RELEASE 2u /* scheduled tasks stay so */
