@@ -23,7 +23,7 @@
  * runs what.
  *
  * Two gears, as in the pool. A strict hand claims one task and withdraws its attention before it
- * runs it. One whose tasks have been short for a while hurries: it claims up to 124 at once, keeps
+ * runs it. One whose tasks have been short for a while hurries: it claims up to 248 at once, keeps
  * its attention, reads the clock once a batch, and the scheduler looks every 2 ms whether it is
  * stuck behind a slow one; then what was not begun goes back.
  *

@@ -102,8 +102,9 @@ struct lw__dependency {
 #define LW__AWAIT_BUCKETS 64
 
 /* Free tasks as an array, so that the cache lines of the next ones can be asked for early: they
- * were last written on another core. Filled under `back`, emptied under `mu`. */
-#define LW__MAGAZINE 256
+ * were last written on another core. Filled under `back`, emptied under `mu`. A few batches of
+ * them, or they would go to the slab and come back (256 instead: 9 % with four submitters). */
+#define LW__MAGAZINE 1024
 
 struct lw__magazine {
     /* guarded by back */
