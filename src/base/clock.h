@@ -26,6 +26,8 @@ struct lw_clock {
     /* Milliseconds since 1970, for people and for times given as such. Goes back when it is set:
      * never reckon how long something took from it. */
     int64_t (*wall_ms)(lw_clock *clock);
+    /* Wall time minus now; NULL: it is found by looking at both. */
+    int64_t (*offset_ms)(lw_clock *clock);
     bool is_real; /* time passes by itself */
 };
 

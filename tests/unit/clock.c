@@ -414,3 +414,15 @@ TEST(the_offset_of_the_wall_clock_is_that_of_one_moment) {
         lost_cores = lost + 1;
     }
 }
+
+/* However long the thread is held up between two looks. */
+TEST(the_offset_of_the_system_is_wall_time_minus_now) {
+    lw_clock *clock = lw__clock_system();
+    int64_t before_ms = (int64_t)(lw__now(clock) / LW__NS_PER_MS);
+    int64_t wall_before_ms = lw__wall_ms(clock);
+    int64_t offset_ms = lw__wall_offset_ms(clock);
+    int64_t wall_after_ms = lw__wall_ms(clock);
+    int64_t after_ms = (int64_t)(lw__now(clock) / LW__NS_PER_MS);
+    assert_true(offset_ms >= wall_before_ms - after_ms - 1);
+    assert_true(offset_ms <= wall_after_ms - before_ms + 1);
+}
