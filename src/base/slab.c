@@ -15,24 +15,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/poison.h"
 
 #include <assert.h>
 #include <string.h>
-
-/* Under AddressSanitizer what is not taken is as forbidden as if it had been freed. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HAS_ASAN 1
-#endif
-#endif
-#if defined(HAS_ASAN) || defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#define POISON(ptr, size) __asan_poison_memory_region(ptr, size)
-#define UNPOISON(ptr, size) __asan_unpoison_memory_region(ptr, size)
-#else
-#define POISON(ptr, size) ((void)(ptr), (void)(size))
-#define UNPOISON(ptr, size) ((void)(ptr), (void)(size))
-#endif
 
 #define NONE UINT32_MAX
 
@@ -98,7 +84,7 @@ void lw__slab_init(struct lw__slab *slab, const lw_allocator *allocator, size_t 
 }
 
 static void free_chunk(struct lw__slab *slab, struct lw__slab_chunk *chunk) {
-    UNPOISON(chunk->slots, slots_per_chunk(slab) * slab->slot_size);
+    LW__UNPOISON(chunk->slots, slots_per_chunk(slab) * slab->slot_size);
     lw__free_aligned(slab->allocator, chunk, chunk_size(slab), CHUNK_ALIGN);
     slab->chunk_count--;
 }
@@ -162,7 +148,7 @@ static struct lw__slab_chunk *new_chunk(struct lw__slab *slab) {
     slab->chunk_count++;
 
     *chunk = (struct lw__slab_chunk){.number = number, .free_slot = NONE};
-    POISON(chunk->slots, slots_per_chunk(slab) * slab->slot_size);
+    LW__POISON(chunk->slots, slots_per_chunk(slab) * slab->slot_size);
     return chunk;
 }
 
@@ -185,7 +171,7 @@ static struct slot *take_slot(struct lw__slab *slab, struct lw__slab_chunk *chun
         chunk->free_slot = slot->place;
     } else {
         number = chunk->fresh_slot++;
-        UNPOISON(slot, sizeof *slot);
+        LW__UNPOISON(slot, sizeof *slot);
     }
     if (++slab->generation == 0)
         slab->generation = 1;
@@ -203,7 +189,7 @@ int lw__slab_take(struct lw__slab *slab, void **object, lw_error *err) {
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for more than %u of %s",
                              (unsigned)slab->taken_count, slab->limit_name);
     struct slot *slot = take_slot(slab, chunk);
-    UNPOISON(slot + 1, object_size(slab));
+    LW__UNPOISON(slot + 1, object_size(slab));
     slab->taken_count++;
     if (++chunk->taken_count == slots_per_chunk(slab))
         unlist_roomy(slab, chunk);
@@ -232,7 +218,7 @@ void lw__slab_give(struct lw__slab *slab, void *object) {
     struct lw__slab_chunk *chunk = slab->directory[index >> slab->chunk_shift].chunk;
     slot->generation = 0;
     slot->place = chunk->free_slot;
-    POISON(object, object_size(slab));
+    LW__POISON(object, object_size(slab));
     chunk->free_slot = index & (slots_per_chunk(slab) - 1);
     slab->taken_count--;
     if (chunk->taken_count-- == slots_per_chunk(slab))

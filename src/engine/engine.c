@@ -60,7 +60,7 @@ static int meet_all(lw_engine *engine, lw_error *err) {
 
 static int open_store(lw_engine *engine, const char *url, lw_error *err) {
     struct lw__store_options options = {
-        .allocator = &engine->set.allocator,
+        .allocator = &engine->blocks.allocator,
         .log = &engine->set.log,
         .clock = engine->set.clock,
         .role = engine->set.role,
@@ -106,6 +106,7 @@ static void init(lw_engine *engine) {
     atomic_init(&engine->sleeps_until, LW__NEVER);
     atomic_init(&engine->stop_deadline, LW__NEVER);
     lw__answers_init(engine);
+    lw__queue_settle_options(&engine->unnamed_queue.set, &engine->set, NULL, NULL);
     atomic_init(&engine->holders, 1);
 }
 
@@ -117,7 +118,8 @@ static int build(lw_engine *engine, const char *url, lw_error *err) {
         return err->status;
     engine->kind_infos = lw__alloc_zero(allocator, LW_KINDS_MAX * sizeof *engine->kind_infos);
     engine->queue_infos = lw__alloc_zero(allocator, LW_QUEUES_MAX * sizeof *engine->queue_infos);
-    if (!engine->kind_infos || !engine->queue_infos)
+    if (!engine->kind_infos || !engine->queue_infos
+        || !lw__recycler_init(&engine->blocks, allocator))
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for the engine's tables");
     int rc = open_store(engine, url, err);
     if (rc == LW_OK)
@@ -261,6 +263,7 @@ void lw__engine_free(lw_engine *engine) {
         lw__free(&allocator, engine->kind_infos, LW_KINDS_MAX * sizeof *engine->kind_infos);
     if (engine->queue_infos)
         lw__free(&allocator, engine->queue_infos, LW_QUEUES_MAX * sizeof *engine->queue_infos);
+    lw__recycler_free(&engine->blocks);
     lw__mutex_free(&engine->watches_mu);
     lw__mutex_free(&engine->scopes_mu);
     lw__mutex_free(&engine->events_mu);

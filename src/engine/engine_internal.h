@@ -40,6 +40,7 @@
 #include "base/mutex.h"
 #include "base/names.h"
 #include "base/points.h"
+#include "base/recycler.h"
 #include "engine/layer.h"
 #include "engine/options.h"
 #include "pool/ctx.h"
@@ -221,6 +222,7 @@ struct lw_engine {
     struct lw__engine_settings set;
     struct lw__store *store;
     struct lw__index *index;
+    struct lw__recycler blocks; /* for what is the store's, or will be: specs */
     _Atomic uint32_t *is_alive; /* 0 in a forked child */
     bool has_barrier;           /* lw__barrier_everywhere works */
     lw_pool *pool;              /* NULL: before start, and without workers */
@@ -244,10 +246,12 @@ struct lw_engine {
 
     _Alignas(64) struct lw__lot room; /* submitters that wait for room */
     _Atomic uint64_t offers;          /* of room to them */
+    _Atomic bool has_lingerer;        /* one of them looks again before it sleeps */
     struct lw__lot quiet;             /* stop, wait_idle */
 
     struct lw__registry kinds, queues;
     struct lw__queue_info *default_queue;
+    struct lw__queue_info unnamed_queue; /* instead of one that is not known yet */
     struct lw__mutex registry_mu;
     /* by number; written under registry_mu, entries never change */
     struct lw__kind_info *_Atomic *kind_infos;   /* LW_KINDS_MAX */
@@ -592,6 +596,9 @@ int lw__snapshot_read(lw_engine *engine, lw_snapshot *snapshot);
 
 /* Wall time of a moment on the engine's clock; 0 for 0. */
 int64_t lw__engine_wall_ms(const lw_engine *engine, uint64_t at);
+
+/* The first ms of wall time at which something is due. */
+int64_t lw__engine_due_ms(const lw_engine *engine, uint64_t due);
 
 /* ---- metrics.c ---------------------------------------------------------------------------- */
 

@@ -52,10 +52,10 @@ int lw_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot) {
 
 static lw_id find_id(struct lw__index *index, uint16_t kind, const char *key) {
     struct lw__keys_pair pair = lw__keys_pair(&index->keys, kind, key, strlen(key));
-    lw__index_lock(index);
+    lw__brief_lock(&index->mu);
     const struct lw__task *task = lw__keys_find(&index->keys, &pair);
     lw_id id = task ? task->id : 0;
-    lw__index_unlock(index);
+    lw__brief_unlock(&index->mu);
     return id;
 }
 

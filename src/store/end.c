@@ -175,24 +175,14 @@ void lw__index_leave_locked(struct lw__index *index, struct lw__task *task) {
 
 void lw__index_remove_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__spec *spec = lw__task_spec(task);
-    struct lw__errors *errors = lw__see(&task->errors);
-    struct lw__output *output = lw__see(&task->output);
     if (index->journal)
         lw__journal_note(index->journal, LW__JOURNAL_LEAVE, task);
     if (lw__task_flags(task) & LW__TASK_KEYED)
         lw__keys_remove(&index->keys, spec->key_hash, task);
     lw__ids_remove(&index->ids, task->id);
-    if (spec && spec->member)
-        lw__index_retire_block_locked(index, spec->member, sizeof *spec->member);
     if (spec && index->journal)
         lw__lean_count_out_locked(index, spec);
-    if (spec)
-        lw__index_retire_block_locked(index, spec, spec->size);
-    if (errors)
-        lw__index_retire_block_locked(index, errors, errors->size);
-    if (output)
-        lw__index_retire_block_locked(index, output, output->size);
-    lw__index_retire_task_locked(index, task);
+    lw__index_retire_whole_locked(index, task);
 }
 
 /* ---- telling ------------------------------------------------------------------------------ */

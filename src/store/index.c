@@ -110,6 +110,21 @@ void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t 
         lw__grace_retire(&index->grace, block, size);
 }
 
+void lw__index_retire_whole_locked(struct lw__index *index, struct lw__task *task) {
+    struct lw__spec *spec = lw__task_spec(task);
+    struct lw__errors *errors = lw__see(&task->errors);
+    struct lw__output *output = lw__see(&task->output);
+    if (spec && spec->member)
+        lw__index_retire_block_locked(index, spec->member, sizeof *spec->member);
+    if (spec)
+        lw__index_retire_block_locked(index, spec, spec->size);
+    if (errors)
+        lw__index_retire_block_locked(index, errors, errors->size);
+    if (output)
+        lw__index_retire_block_locked(index, output, output->size);
+    lw__index_retire_task_locked(index, task);
+}
+
 static bool is_same_key(const struct lw__task *task, uint32_t kind, const char *key,
                         size_t key_size) {
     const struct lw__spec *spec = lw__task_spec(task);

@@ -226,8 +226,10 @@ struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind, u
 /* Opens or shuts the lanes of a kind, after its limit, count or handler has changed. */
 void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind);
 
-/* Frees later, when no reader can be looking. A NULL block is fine. Under back. */
+/* Frees later, when no reader can be looking. A NULL block is fine. Under back. The second: with all
+ * its blocks. */
 void lw__index_retire_task_locked(struct lw__index *index, struct lw__task *task);
+void lw__index_retire_whole_locked(struct lw__index *index, struct lw__task *task);
 void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t size);
 
 /* A zeroed task with this id (0: the next one), which readers can find, but do not take for one
@@ -460,8 +462,8 @@ struct lw__task *lw__link_first(const struct lw__task_link *head); /* NULL: none
 void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
 
 /* The same in three steps, for finished ones of one kind. Under back alone: keep each; take out
- * those that have to go, at most `max`, as long as they are nothing but a record, which is to leave
- * the ids and be retired. Then under both: what the second could not do. */
+ * those that have to go, at most `max`, as long as there is nothing left to do but to take them out
+ * of the ids and keys, and to retire them. Then under both: what the second could not do. */
 void lw__retain_plain(struct lw__kind *kind, struct lw__task *task);
 uint32_t lw__retain_choose(struct lw__kind *kind, uint64_t now, struct lw__task **leaving,
                            uint32_t max);

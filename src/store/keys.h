@@ -59,6 +59,12 @@ bool lw__keys_reserve(struct lw__keys *keys, size_t count);
 /* Puts a task in, or in the place of the one that has the kind and key. After lw__keys_reserve. */
 void lw__keys_set(struct lw__keys *keys, const struct lw__keys_pair *pair, struct lw__task *task);
 
+/* Asks for the cache line where a pair with this hash should stand. */
+static inline void lw__keys_fetch(const struct lw__keys *keys, uint64_t hash) {
+    if (keys->capacity > 0)
+        __builtin_prefetch(&keys->places[hash & (keys->capacity - 1)], 1);
+}
+
 /* Takes out the pair that stands for this task, if there is one; `hash` is that of its pair. Never
  * needs memory (shrinking that fails is left for the next time). */
 void lw__keys_remove(struct lw__keys *keys, uint64_t hash, const struct lw__task *task);

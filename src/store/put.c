@@ -459,11 +459,28 @@ int lw__index_judge(struct lw__index *index, uint64_t now, struct lw__put *puts,
     return rc;
 }
 
+static int put_unless_stopped(struct lw__index *index, uint64_t now, struct lw__put *puts,
+                              size_t count) {
+    return index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
+                                                : lw__index_put_locked(index, now, puts, count);
+}
+
+/* Whether it can neither retire nor end anything, come what may: it has no need of `back`. */
+static bool is_light(const struct lw__index *index, const struct lw__put *put) {
+    return !index->journal && !put->may_drop && !put->scope && !put->stillborn
+           && (!put->spec || put->spec->after_count == 0);
+}
+
 int lw__index_put(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count) {
     struct lw__index *index = store->index;
+    if (count == 1 && is_light(index, puts)) {
+        lw__brief_lock(&index->mu);
+        int rc = put_unless_stopped(index, now, puts, count);
+        lw__brief_unlock(&index->mu);
+        return rc;
+    }
     lw__index_lock(index);
-    int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
-                                                  : lw__index_put_locked(index, now, puts, count);
+    int rc = put_unless_stopped(index, now, puts, count);
     lw__index_unlock(index);
     return rc;
 }

@@ -105,10 +105,12 @@ static void set_alarm(struct lw__index *index, struct lw__retained *retained) {
     lw__index_hasten_locked(index, lw__timer_next_due(&index->alarms));
 }
 
-/* Whether the oldest has to go. */
+/* Whether the oldest has to go. Threads read the clock before they get a lock: one that does not
+ * stay may have ended after now. */
 static bool is_over(const struct lw__retained *retained, const struct lw__task *oldest,
                     uint64_t now) {
-    return is_too_much(retained) || expiry(retained, oldest) <= now;
+    return is_too_much(retained) || retained->settings.ttl_ns == 0
+           || expiry(retained, oldest) <= now;
 }
 
 /* Tasks are used again in the order in which they leave, so those that leave next are mostly
@@ -162,8 +164,11 @@ void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t 
 
 /* ---- a batch of plain ones ---------------------------------------------------------------- */
 
-static bool is_bare(const struct lw__task *task) {
-    return lw__task_flags(task) == 0 && bytes_of(task) == 0;
+/* Whether nobody but readers has to do with it any more. */
+static bool can_just_go(const struct lw__task *task, uint64_t now) {
+    if (__builtin_expect(!lw__see(&task->body), 1))
+        return !(lw__task_flags(task) & LW__TASK_WAITED);
+    return !(lw__task_flags(task) & (LW__TASK_WAITED | LW__TASK_SCOPED)) && !must_stay(task, now);
 }
 
 void lw__retain_plain(struct lw__kind *kind, struct lw__task *task) {
@@ -176,7 +181,7 @@ uint32_t lw__retain_choose(struct lw__kind *kind, uint64_t now, struct lw__task 
     uint32_t left = 0;
     while (left < max && must_trim(retained)) {
         struct lw__task *oldest = lw__link_first(&retained->ring);
-        if (!oldest || !is_over(retained, oldest, now) || !is_bare(oldest))
+        if (!oldest || !is_over(retained, oldest, now) || !can_just_go(oldest, now))
             break;
         fetch_ahead(oldest);
         take_out(retained, oldest);
