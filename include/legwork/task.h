@@ -129,10 +129,12 @@ LW_API lw_outcome lw_done_with(lw_ctx *ctx, lw_bytes result);
  * count. Since: 0.2 */
 LW_API lw_outcome lw_retry(lw_ctx *ctx, const char *format, ...) LW_PRINTF(2, 3);
 
-/* The same, but after this time (a server said Retry-After). Since: 0.2 */
+/* The same, but after this time (a server said Retry-After); 0: at once; negative, as of a moment
+ * that is past: after the back-off of the policy; at most LW_TIMEOUT_MS_MAX. Since: 0.2 */
 LW_API lw_outcome lw_retry_after(lw_ctx *ctx, int64_t ms, const char *format, ...) LW_PRINTF(3, 4);
 
-/* Later; not counted as an attempt, no error. 0: back into the queue. Since: 0.2 */
+/* Later; not counted as an attempt, no error. 0 or less: back into the queue, behind what is due;
+ * at most LW_TIMEOUT_MS_MAX. Since: 0.2 */
 LW_API lw_outcome lw_snooze(lw_ctx *ctx, int64_t ms);
 
 /* It will never work: failed, whatever is left of the budget. Since: 0.2 */
@@ -173,7 +175,8 @@ struct lw_task {
     const char *queue; /* Default: "default" */
     const char *key;   /* makes it unique within its kind. Default: none */
     lw_bytes
-        payload; /* data may be NULL if size is 0. A handler finds a zero after the last byte */
+        payload; /* data may be NULL if size is 0. In a handler it never is: there is a zero after
+                    the last byte, and so an empty payload is "" */
 
     /* In memory only, instead of a handler by kind. After LW_OK exactly one of these gets `arg`:
      * the attempt that returns done, fail or abort; or on_drop, when the task ends in any other
@@ -183,11 +186,12 @@ struct lw_task {
     void *arg;
     void (*on_drop)(void *arg);
 
-    int64_t priority;     /* smaller first; LW_ZERO: 0. Default: 1000. At most UINT32_MAX */
+    int64_t priority;     /* smaller first; LW_ZERO: 0 (in a handler, too, so that it can be passed
+                             on). Default: 1000. At most UINT32_MAX */
     int64_t delay_ms;     /* not before this long from now. Default: at once */
     int64_t run_at_ms;    /* not before this wall time, in ms since 1970. Default: at once */
-    int64_t start_by_ms;  /* aborted if it has not started by then, from now; not before delay_ms,
-                             not after finish_by_ms: LW_EINVAL. Default: never */
+    int64_t start_by_ms;  /* aborted if it has not started by then, from now; must be after
+                             delay_ms, and not after finish_by_ms: LW_EINVAL. Default: never */
     int64_t finish_by_ms; /* aborted if it has not finished by then, from now, or if a retry could
                              not begin before; what runs is asked to give up. Default: never */
 
@@ -247,7 +251,9 @@ LW_API int lw_checkpoint_at(lw_ctx *ctx, lw_bytes position, uint64_t done, uint6
                             const char *text);
 
 /* A successor: submitted together with the attempt's outcome, if that is done, and only then.
- * Checked at once. Its room is taken from the reserve for tasks that tasks submit. Returns LW_OK;
+ * Checked at once. Its room is taken from the reserve for tasks that tasks submit. If its key is
+ * taken when the outcome is settled, the task that has it stands for it, as with lw_submit, and
+ * the outcome is what it would have been. Returns LW_OK;
  * LW_EINVAL with a sentence; LW_EFULL: more than LW_THEN_MAX; LW_ENOMEM. Since: 0.2 */
 LW_API int lw_then(lw_ctx *ctx, const lw_task *task, lw_error *err);
 
@@ -275,9 +281,9 @@ struct lw_snapshot {
     lw_id id;
     lw_state state;
     const char *kind, *queue;
-    const char *key; /* NULL: none */
-    lw_bytes payload;
-    lw_bytes value; /* that travels with it from its submitter, such as a trace id. Of a task that
+    const char *key;  /* NULL: none */
+    lw_bytes payload; /* data NULL: it is empty */
+    lw_bytes value;   /* that travels with it from its submitter, such as a trace id. Of a task that
                        waits, or has ended, it may be in the store's file only */
     uint32_t priority;
 

@@ -66,13 +66,12 @@ lw_outcome lw_retry(lw_ctx *ctx, const char *format, ...) {
     return outcome;
 }
 
+/* ms is not negative. */
 static void say_wait(lw_ctx *ctx, int64_t ms) {
     struct lw__hand *hand = lw__attempt_of(ctx);
     if (!hand)
         return;
-    uint64_t bounded = ms < 0                   ? 0
-                       : ms > LW_TIMEOUT_MS_MAX ? (uint64_t)LW_TIMEOUT_MS_MAX
-                                                : (uint64_t)ms;
+    uint64_t bounded = (uint64_t)(ms > LW_TIMEOUT_MS_MAX ? LW_TIMEOUT_MS_MAX : ms);
     struct lw__say *words = lw__attempt_say(hand);
     words->wait_ns = bounded * LW__NS_PER_MS;
     words->has_wait = true;
@@ -83,12 +82,13 @@ lw_outcome lw_retry_after(lw_ctx *ctx, int64_t ms, const char *format, ...) {
     va_start(arguments, format);
     lw_outcome outcome = say_text(ctx, LW_OUTCOME_RETRY, format, arguments);
     va_end(arguments);
-    say_wait(ctx, ms);
+    if (ms >= 0) /* a moment that is past says nothing about the next: the policy does */
+        say_wait(ctx, ms);
     return outcome;
 }
 
 lw_outcome lw_snooze(lw_ctx *ctx, int64_t ms) {
-    say_wait(ctx, ms);
+    say_wait(ctx, ms > 0 ? ms : 0);
     return LW_OUTCOME_SNOOZE;
 }
 

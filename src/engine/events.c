@@ -49,16 +49,28 @@ static void append_locked(struct lw_events *stream, const struct note *note) {
     stream->notes[at < stream->capacity ? at : at - stream->capacity] = *note;
 }
 
+static void tell_locked(struct lw_events *stream, const struct note *note) {
+    append_locked(stream, note);
+    if (lw__lot_count(&stream->readers) > 0)
+        lw__lot_wake_oldest(&stream->readers);
+}
+
+/* What nothing holds is never in `created`, but it was accepted: readers are told the same whatever
+ * the store. */
 void lw__events_note(void *user, const struct lw__task *task, lw_state from, lw_state to,
                      uint64_t now) {
     lw_engine *engine = user;
-    const struct note note = {
-        .id = task->id, .at = now, .kind = task->kind, .from = (uint8_t)from, .to = (uint8_t)to};
+    bool is_accepted = from == 0 && to != LW_CREATED;
+    const struct note accepted = {
+        .id = task->id, .at = now, .kind = task->kind, .from = 0, .to = LW_CREATED};
+    struct note note = accepted;
+    note.from = is_accepted ? LW_CREATED : (uint8_t)from;
+    note.to = (uint8_t)to;
     lw__mutex_lock(&engine->events_mu);
     for (struct lw_events *stream = engine->streams; stream; stream = stream->next) {
-        append_locked(stream, &note);
-        if (lw__lot_count(&stream->readers) > 0)
-            lw__lot_wake_oldest(&stream->readers);
+        if (is_accepted)
+            tell_locked(stream, &accepted);
+        tell_locked(stream, &note);
     }
     lw__mutex_unlock(&engine->events_mu);
 }

@@ -247,6 +247,11 @@ int64_t lw__layer_wall_ms(const lw_engine *engine, uint64_t at) {
     return lw__engine_wall_ms(engine, at);
 }
 
+int64_t lw__layer_due_ms(const lw_engine *engine, uint64_t due) {
+    lw__index_see_wall(engine->index);
+    return lw__engine_due_ms(engine, due);
+}
+
 int lw__layer_check(const lw_engine *engine) {
     return lw__engine_check(engine);
 }

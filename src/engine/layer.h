@@ -125,6 +125,7 @@ const lw_allocator *lw__layer_allocator(const lw_engine *engine);
 uint64_t lw__layer_now(const lw_engine *engine);
 uint64_t lw__layer_deadline(const lw_engine *engine, int64_t timeout_ms);
 int64_t lw__layer_wall_ms(const lw_engine *engine, uint64_t at); /* 0 for 0 */
+int64_t lw__layer_due_ms(const lw_engine *engine, uint64_t due); /* the first at which it is due */
 
 /* LW_OK, LW_EINVAL for NULL, LW_EFORKED. */
 int lw__layer_check(const lw_engine *engine);

@@ -91,8 +91,9 @@ static void show_spec(struct lw__hand *hand, const struct lw__spec *spec) {
 LW__INLINE void show_task(struct lw__hand *hand, const struct lw__task *task) {
     const struct lw__spec *spec = lw__task_spec(task);
     lw_task *shown = &hand->shown;
-    if (spec || shown->payload.size || shown->key || shown->run)
+    if (spec || shown->key || shown->run)
         memset(shown, 0, sizeof *shown);
+    shown->payload = (lw_bytes){"", 0}; /* not that of the task before */
     shown->struct_size = sizeof *shown;
     shown->kind = hand->kind->name;
     shown->queue = lw__queue_of(hand->engine, task->queue)->name;

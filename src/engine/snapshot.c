@@ -19,6 +19,10 @@ int64_t lw__engine_wall_ms(const lw_engine *engine, uint64_t at) {
            + (int64_t)(at / LW__NS_PER_MS);
 }
 
+int64_t lw__engine_due_ms(const lw_engine *engine, uint64_t due) {
+    return lw__engine_wall_ms(engine, due + LW__NS_PER_MS - 1);
+}
+
 /* ---- memory -------------------------------------------------------------------------------- */
 
 void lw_snapshot_clear(lw_snapshot *snapshot) {
@@ -208,7 +212,7 @@ static void fill_bare(const lw_engine *engine, const struct lw__task_view *view,
     snapshot->started_ms = lw__engine_wall_ms(engine, snapshot->started_ns);
     snapshot->ended_ms = lw__engine_wall_ms(engine, snapshot->ended_ns);
     if (view->state == LW_SCHEDULED)
-        snapshot->due_ms = lw__engine_wall_ms(engine, view->due_at);
+        snapshot->due_ms = lw__engine_due_ms(engine, view->due_at);
 }
 
 /* A lease with another token is of another attempt: the view is of a moment before or after. */

@@ -55,7 +55,7 @@ static void show_task(lw_engine *engine, const struct lw__sight *sight,
     if (task->error[0])
         lw__record_copy_text(shown->error, task->error);
     if (task->state == LW_SCHEDULED)
-        shown->due_ms = lw__layer_wall_ms(engine, task->due_at);
+        shown->due_ms = lw__layer_due_ms(engine, task->due_at);
 }
 
 /* ---- what it means ------------------------------------------------------------------------ */

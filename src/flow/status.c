@@ -130,7 +130,7 @@ static void show_step(lw_engine *engine, const struct lw__sight *sight, const st
     if (task->error[0])
         lw__record_copy_text(shown->error, task->error);
     if (task->state == LW_SCHEDULED)
-        shown->due_ms = lw__layer_wall_ms(engine, task->due_at);
+        shown->due_ms = lw__layer_due_ms(engine, task->due_at);
 }
 
 /* Of an aborted flow its own; of a halted one that of the first step that is missing. */

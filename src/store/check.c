@@ -21,8 +21,18 @@ static int check_order(const char *field, int64_t ms, const char *limit, int64_t
                          (long long)ms, limit, (long long)limit_ms);
 }
 
+/* One that is due when it has to have started never would: both come with the same look at the
+ * clock. */
+static int check_start(const lw_task *task, lw_error *err) {
+    if (task->start_by_ms == 0 || task->delay_ms < task->start_by_ms)
+        return LW_OK;
+    return lw__error_set(err, LW_EINVAL, 0,
+                         "delay_ms is %lld, must be less than start_by_ms, which is %lld",
+                         (long long)task->delay_ms, (long long)task->start_by_ms);
+}
+
 static int check_orders(const lw_task *task, lw_error *err) {
-    int rc = check_order("delay_ms", task->delay_ms, "start_by_ms", task->start_by_ms, err);
+    int rc = check_start(task, err);
     if (rc == LW_OK)
         rc = check_order("delay_ms", task->delay_ms, "finish_by_ms", task->finish_by_ms, err);
     if (rc == LW_OK)

@@ -4,22 +4,45 @@
 #include "base/error.h"
 #include "base/names.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SCHEME_MAX 32
+#define LIST_MAX 128
+
+static const char *why_absent(const char *scheme) {
+    const struct lw__absent_store *absent = lw__absent_stores;
+    while (absent->scheme && strcmp(absent->scheme, scheme) != 0)
+        absent++;
+    return absent->why;
+}
+
+/* "memory:" or "sqlite:" */
+static void list_known(char *text, size_t size, const char *const *known, size_t count) {
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < size; i++)
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s\"%s:\"", i > 0 ? " or " : "", known[i]);
+}
 
 static int refuse_scheme(const char *url, size_t scheme_size, lw_error *err) {
     const char *known[LW__STORES_MAX];
     size_t count = 0;
-    char scheme[SCHEME_MAX];
+    char scheme[SCHEME_MAX], list[LIST_MAX] = "";
     for (; lw__stores[count] != NULL; count++)
         known[count] = lw__stores[count]->scheme;
     size_t size = scheme_size < sizeof scheme ? scheme_size : sizeof scheme - 1;
     memcpy(scheme, url, size);
     scheme[size] = 0;
-    const char *nearest = lw__name_nearest(scheme, known, count);
-    return lw__error_set(err, LW_EINVAL, 0, "no store is called \"%.64s\"; did you mean \"%s:\"?",
-                         url, nearest ? nearest : known[0]);
+    const char *why = why_absent(scheme), *nearest = lw__name_nearest(scheme, known, count);
+    if (why)
+        return lw__error_set(err, LW_EINVAL, 0, "no store for \"%.64s\": %s", url, why);
+    if (nearest)
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "no store is called \"%.64s\"; did you mean \"%s:\"?", url, nearest);
+    list_known(list, sizeof list, known, count);
+    return lw__error_set(err, LW_EINVAL, 0, "no store is called \"%.64s\"; a URL begins with %s",
+                         url, list);
 }
 
 int lw__store_open(struct lw__store **store, const char *url,

@@ -10,4 +10,17 @@
 
 extern const struct lw__store_ops *const lw__stores[LW__STORES_MAX]; /* NULL ends it */
 
+/* Schemes that people will try, and why this library has no store for them. */
+struct lw__absent_store {
+    const char *scheme; /* NULL ends them */
+    const char *why;
+};
+
+#define LW__NO_POSTGRES                                                                          \
+    {"postgres", "this version has no PostgreSQL store; \"sqlite:PATH\" is the durable one"}, {  \
+        "postgresql", "this version has no PostgreSQL store; \"sqlite:PATH\" is the durable one" \
+    }
+
+extern const struct lw__absent_store lw__absent_stores[LW__STORES_MAX];
+
 #endif

@@ -95,6 +95,16 @@ STORE_TEST(a_scheduled_task_can_be_run_now) {
 
 /* ---- forget ------------------------------------------------------------------------------- */
 
+STORE_TEST(what_was_run_now_leaves_nothing_to_look_at_again) {
+    struct lw__task *task = PUT(rig, .run_at_ms = lw__wall_ms(rig->clock) + 3600000,
+                                .due = rig->now + UINT64_C(3600000) * MS);
+    assert_state(task, LW_SCHEDULED);
+    CHECK(rig->ops->sweep(rig->store, rig->now) != LW__NEVER);
+    assert_status(change(rig, task->id, LW__CHANGE_EXPEDITE), LW_OK);
+    assert_int_equal(rig->store->index->wall_count, 0);
+    assert_true(rig->ops->sweep(rig->store, rig->now) == LW__NEVER);
+}
+
 STORE_TEST(only_what_has_ended_can_be_forgotten) {
     struct lw__task *task = PUT(rig, 0);
     uint64_t id = task->id;
@@ -210,6 +220,16 @@ STORE_TEST(ended_tasks_leave_when_their_time_is_over) {
     CHECK(find(rig, second) != NULL);
     sweep_after(rig, 50);
     assert_null(find(rig, second));
+}
+
+/* Threads read the clock before they get the lock: another one may have moved it on meanwhile. */
+STORE_TEST(what_does_not_stay_leaves_at_once_by_whatever_clock_it_ended) {
+    set_retention(rig, rig->kind, 0, UINT64_MAX);
+    uint64_t id = PUT(rig, 0)->id;
+    rig->now -= MS;
+    assert_status(change(rig, id, LW__CHANGE_CANCEL), LW_OK);
+    rig->now += MS;
+    assert_null(find(rig, id));
 }
 
 STORE_TEST(of_too_many_ended_tasks_the_oldest_leave) {

@@ -37,7 +37,7 @@ static void submit_one(lw_ctx *ctx) {
     if (chance(20))
         task.payload = (lw_bytes){bytes, 1 + dice(sizeof bytes)};
     if (chance(10))
-        task.start_by_ms = 1;
+        task.start_by_ms = 2;
     if (chance(10))
         task.delay_ms = 1;
     if (chance(10))

@@ -37,7 +37,7 @@ struct sim_spec world_any_spec(struct world *w) {
         s.finish_by = world_chance(w, 12) ? (uint64_t)PICK(w, 1, 200, 9000) * SIM_MS : 0;
     if (s.finish_by && s.start_by > s.finish_by) /* these would be refused */
         s.start_by = 0;
-    if ((s.start_by && s.delay > s.start_by) || (s.finish_by && s.delay > s.finish_by))
+    if ((s.start_by && s.delay >= s.start_by) || (s.finish_by && s.delay > s.finish_by))
         s.delay = 0;
     if (world_chance(w, 25) && m->last_id > 0) {
         s.after_count = 1 + (int)world_below(w, SIM_AFTER);

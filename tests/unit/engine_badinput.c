@@ -131,8 +131,8 @@ TEST(tasks_that_make_no_sense_are_refused_with_what_was_seen) {
     assert_refused(engine, LW_TASK(.kind = "mail", .run_at_ms = -1), "run_at_ms is -1");
     assert_refused(engine, LW_TASK(.kind = "mail", .run_at_ms = INT64_MAX), "run_at_ms");
     assert_refused(engine, LW_TASK(.kind = "mail", .run_at_ms = 5, .delay_ms = 5), "both");
-    assert_refused(engine, LW_TASK(.kind = "mail", .delay_ms = 11, .start_by_ms = 10),
-                   "delay_ms is 11, must be at most start_by_ms, which is 10");
+    assert_refused(engine, LW_TASK(.kind = "mail", .delay_ms = 10, .start_by_ms = 10),
+                   "delay_ms is 10, must be less than start_by_ms, which is 10");
     assert_refused(engine, LW_TASK(.kind = "mail", .delay_ms = 11, .finish_by_ms = 10),
                    "delay_ms is 11, must be at most finish_by_ms");
     assert_refused(engine, LW_TASK(.kind = "mail", .start_by_ms = 11, .finish_by_ms = 10),
@@ -164,7 +164,7 @@ TEST(the_largest_that_is_allowed_is_accepted) {
     SUBMIT(engine, .kind = "mail", .payload = {payload, sizeof payload});
     SUBMIT(engine, .kind = "mail", .priority = UINT32_MAX, .start_by_ms = LW_TIMEOUT_MS_MAX,
            .finish_by_ms = LW_TIMEOUT_MS_MAX);
-    SUBMIT(engine, .kind = "mail", .delay_ms = 10, .start_by_ms = 10, .finish_by_ms = 10);
+    SUBMIT(engine, .kind = "mail", .delay_ms = 9, .start_by_ms = 10, .finish_by_ms = 10);
     lw_id late = SUBMIT(engine, .kind = "mail", .delay_ms = LW_TIMEOUT_MS_MAX);
     SUBMIT(engine, .kind = "mail", .run_at_ms = INT64_C(4102444800000)); /* 2100 */
     assert_int_equal(lw_test_run(engine), 2);

@@ -208,6 +208,7 @@ TEST(a_reader_of_events_drives_the_engine_until_there_is_one_or_its_time_is_over
     assert_status(lw_events_open(engine, &events, 0), LW_OK);
     BEGIN();
     SUBMIT(engine, .kind = "mail", .delay_ms = 5000);
+    expect_event(events, 0, LW_CREATED, 0);
     expect_event(events, 0, LW_SCHEDULED, 0);
     assert_status(lw_events_next(events, &event, 100), LW_ETIMEDOUT);
     assert_int_equal(PASSED(), 100);
@@ -216,6 +217,7 @@ TEST(a_reader_of_events_drives_the_engine_until_there_is_one_or_its_time_is_over
     expect_event(events, -1, LW_FINISHED, 5000);
     assert_status(lw_events_next(events, &event, -1), LW_ETIMEDOUT); /* nothing is due any more */
     SUBMIT(engine, .kind = "mail", .delay_ms = 5000);
+    expect_event(events, -1, LW_CREATED, 5000);
     expect_event(events, -1, LW_SCHEDULED, 5000);
     expect_event(events, -1, LW_ENQUEUED, 10000);
     lw_events_close(events);

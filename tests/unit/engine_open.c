@@ -32,6 +32,12 @@ TEST(a_url_that_nobody_knows_is_refused_with_what_was_seen) {
     assert_refused_url("memory:tasks.db", "memory:");
 }
 
+TEST(a_url_of_a_store_that_is_not_here_gets_the_reason) {
+    assert_refused_url("postgres://host/tasks", "PostgreSQL");
+    assert_refused_url("postgresql://host/tasks", "PostgreSQL");
+    assert_refused_url("mysql://host", "a URL begins with \"memory:\"");
+}
+
 TEST(a_url_of_any_length_is_refused_with_a_sentence) {
     char url[5000];
     memset(url, 'm', sizeof url);

@@ -233,6 +233,38 @@ TEST(a_server_may_say_when_to_come_again) {
     close_world(&w);
 }
 
+/* It was reckoned from a date that is past by now: without the back-off the task would run at full
+ * speed until the server can be reached again. */
+TEST(a_time_that_is_past_leaves_it_to_the_policy) {
+    after_ms = -1;
+    struct world w = open_world(
+        do_retry_after,
+        LW_HANDLER_OPTIONS(.retry = {.min_ms = 1000, .jitter_percent = LW_ZERO, .attempts = 3}));
+    lw_id id = SUBMIT(w.engine, .kind = "task");
+    assert_int_equal(lw_test_run(w.engine), 1);
+    assert_int_equal(lw_test_advance(w.engine, 999), 0);
+    assert_int_equal(lw_test_advance(w.engine, 1), 1);
+    assert_int_equal(lw_test_advance(w.engine, 2000), 1);
+    assert_int_equal(state_of(w.engine, id), LW_FINISHED);
+    close_world(&w);
+}
+
+TEST(a_task_is_due_when_its_snapshot_says_so) {
+    struct world w = open_world(do_retry_after, LW_HANDLER_OPTIONS(.retry = {.min_ms = 100}));
+    after_ms = -1; /* with jitter: due in the middle of a ms */
+    for (int i = 0; i < 20; i++) {
+        lw_id id = SUBMIT(w.engine, .kind = "task");
+        assert_int_equal(lw_test_run(w.engine), 1);
+        lw_snapshot s = look(w.engine, id);
+        int64_t wait_ms = s.due_ms - s.started_ms; /* no time has passed since */
+        assert_int_equal(lw_test_advance(w.engine, wait_ms - 1), 0);
+        assert_int_equal(lw_test_advance(w.engine, 1), 1);
+        assert_status(lw_cancel(w.engine, id), LW_OK);
+        lw_snapshot_clear(&s);
+    }
+    close_world(&w);
+}
+
 TEST(absurd_times_of_a_server_are_bounded) {
     after_ms = INT64_MAX;
     struct world w = open_world(do_retry_after, NULL);

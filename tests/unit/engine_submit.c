@@ -869,3 +869,34 @@ TEST(a_callback_submits_without_waiting) {
     tally_await(&runs, 3);
     close_engine(engine);
 }
+
+/* ---- what a handler gets ------------------------------------------------------------------- */
+
+static int empty_count;
+
+static lw_outcome do_expect_empty(lw_ctx *ctx, const lw_task *task) {
+    assert_int_equal(task->payload.size, 0);
+    assert_string_equal(task->payload.data, "");
+    empty_count++;
+    return lw_done(ctx);
+}
+
+/* Whatever the task before it on the same worker had, and whether that is still there. */
+TEST(an_empty_payload_is_an_empty_text_of_its_own) {
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO);
+    handle(engine, "empty", do_expect_empty,
+           LW_HANDLER_OPTIONS(.retention = {.finished_ms = LW_ZERO}));
+    handle(engine, "mail", do_count, LW_HANDLER_OPTIONS(.retention = {.finished_ms = LW_ZERO}));
+    start(engine);
+    for (int i = 0; i < 3; i++) {
+        SUBMIT(engine, .kind = "empty", .start_by_ms = 1000);
+        SUBMIT(engine, .kind = "empty");
+        SUBMIT(engine, .kind = "mail", .payload = LW_TEXT("something"));
+        SUBMIT(engine, .kind = "empty", .payload = LW_TEXT(""));
+        SUBMIT(engine, .kind = "empty", .key = "k");
+        SUBMIT(engine, .kind = "empty");
+        assert_int_equal(lw_test_run(engine), 6);
+    }
+    assert_int_equal(empty_count, 15);
+    close_engine(engine);
+}
