@@ -390,6 +390,8 @@ typedef struct lw_engine_stats {
     uint64_t retried_total, crashed_total, snoozed_total, stuck_total, swept_total;
     uint64_t task_bytes; /* payloads of unfinished tasks */
     uint64_t workers;    /* threads now */
+    uint64_t untold;     /* have ended, and callbacks about that are still to come, or under way */
+    uint64_t keys_kept;  /* have ended and left, but for a key whose window lasts longer */
 } lw_engine_stats;
 
 /* Returns LW_OK, LW_EINVAL, LW_EFORKED; a client's as lw_get. Since: 0.2 */

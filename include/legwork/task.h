@@ -157,7 +157,9 @@ typedef enum lw_key_scope {
     LW_KEY_DEFAULT = 0,    /* as the kind says, and that says LW_KEY_UNFINISHED */
     LW_KEY_UNFINISHED = 1, /* until its task is terminal */
     LW_KEY_RETAINED = 2,   /* until its task has left the registry */
-    LW_KEY_WINDOW = 3      /* for key_window_ms from its acceptance, and while unfinished */
+    LW_KEY_WINDOW = 3 /* for key_window_ms from its acceptance, and while unfinished. If that is
+                              longer than a finished task is retained, its key and times stay
+                              until then, some 400 bytes in memory, and nothing else of it */
 } lw_key_scope;
 
 /* What becomes of a task when one that it waits for has failed or was aborted. (One that has left

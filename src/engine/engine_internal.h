@@ -580,8 +580,8 @@ void lw__layer_free_annexes(lw_engine *engine);
 
 /* ---- tell.c ------------------------------------------------------------------------------- */
 
-/* Tells what has ended and has to be told; returns how many. */
-uint32_t lw__tell(lw_engine *engine);
+/* Tells what has ended and has to be told, at most `max` of them; returns how many. */
+uint32_t lw__tell(lw_engine *engine, uint32_t max);
 bool lw__tell_is_wanted(const lw_engine *engine);
 
 /* ---- snapshot.c --------------------------------------------------------------------------- */

@@ -25,6 +25,8 @@
 #define LULL_BATCH 80       /* a hurrying hand that finds fewer takes a longer breath next time */
 #define SURPLUS_BATCH 16    /* see is_surplus */
 #define LINGER_SPINS 200    /* looks for news before a hurrying token ends */
+#define TELL_TURN 4         /* ends that are told between two claims, if there is work to do; */
+#define TELL_MAX 64         /* if there is none: some may have come meanwhile */
 #define REINFORCE_NS 500000 /* a backlog of this much work is worth another worker */
 
 /* ---- who is who --------------------------------------------------------------------------- */
@@ -82,7 +84,7 @@ void lw__hand_tell_here(lw_engine *engine) {
     struct lw__hand hand = {0};
     lw__hand_init(&hand, engine);
     lw__hand_enter(&hand);
-    lw__tell(engine);
+    lw__tell(engine, UINT32_MAX);
     if (engine->set.workers == 0 && !lw__engine_is_forked(engine))
         lw__answers_tell(engine);
     if (lw__engine_is_forked(engine)) {
@@ -262,7 +264,7 @@ uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told) {
     if (hand->must_tell && count == 0)
         let_others_look(hand); /* callbacks may be slow */
     if (hand->must_tell)
-        *told = lw__tell(hand->engine);
+        *told = lw__tell(hand->engine, count > 0 || hand->left > 0 ? TELL_TURN : TELL_MAX);
     if (lw__engine_is_forked(hand->engine))
         return 0;
     if (*told > 0 || hand->has_settled)

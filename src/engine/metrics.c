@@ -57,6 +57,8 @@ int lw_get_stats(lw_engine *engine, lw_engine_stats *stats) {
     lw__index_figures(engine->index, &store);
     stats->existed_total = store.existed;
     stats->swept_total = store.swept;
+    stats->untold = store.untold;
+    stats->keys_kept = store.lingering;
     stats->task_bytes = store.bytes;
     stats->refused_total = atomic_load(&engine->refused);
     stats->stuck_total = atomic_load(&engine->stuck_total);
@@ -420,6 +422,7 @@ struct engine_figures {
     uint64_t existed, refused, stuck, swept;
     uint64_t tasks, task_limit, bytes, byte_limit, reserve_used, reserve;
     uint64_t workers, busy, stuck_now;
+    uint64_t untold, keys_kept;
 };
 
 static struct engine_figures engine_figures_of(const struct figures *f) {
@@ -436,6 +439,8 @@ static struct engine_figures engine_figures_of(const struct figures *f) {
         .reserve_used = f->store.reserve_used,
         .reserve = engine->set.reserve,
         .workers = count_workers(engine),
+        .untold = f->store.untold,
+        .keys_kept = f->store.lingering,
     };
     lw__mutex_lock(&engine->hands_mu);
     for (struct lw__hand *hand = engine->hands; hand; hand = hand->next) {
@@ -463,6 +468,8 @@ static void write_engine(struct writer *w, const struct figures *f) {
         FIGURE("workers", "gauge", workers, NULL, "Threads that run handlers."),
         FIGURE("workers_busy", "gauge", busy, NULL, "Those that run one now."),
         FIGURE("workers_stuck", "gauge", stuck_now, NULL, "Of these, stuck ones."),
+        FIGURE("untold_tasks", "gauge", untold, NULL, "Ended tasks whose callbacks are to come."),
+        FIGURE("kept_keys", "gauge", keys_kept, NULL, "Keys of tasks that have left."),
 #undef FIGURE
     };
     static const struct family running = {

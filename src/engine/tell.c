@@ -155,11 +155,13 @@ static void tell_one(lw_engine *engine, struct lw__task *task) {
     pthread_cleanup_pop(0);
 }
 
-uint32_t lw__tell(lw_engine *engine) {
+uint32_t lw__tell(lw_engine *engine, uint32_t max) {
     struct lw__store *store = engine->store;
     struct lw__task *task;
     uint32_t count = 0;
-    for (; !lw__engine_is_forked(engine) && (task = store->ops->next_told(store)) != NULL; count++)
+    for (; count < max && !lw__engine_is_forked(engine)
+           && (task = store->ops->next_told(store)) != NULL;
+         count++)
         tell_one(engine, task);
     return count;
 }

@@ -35,6 +35,7 @@ static void tell_or_retain(struct lw__index *index, struct lw__task *task, uint6
         set_telling(task, true);
         lw__link_append(&index->telling, task);
         index->telling_count++;
+        index->telling_bytes += lw__task_payload_size(task);
         index->hooks.wake(index->hooks.user);
     } else {
         if (index->journal)
@@ -201,6 +202,7 @@ void lw__index_told(struct lw__store *store, uint64_t now, struct lw__task *task
     struct lw__index *index = store->index;
     lw__index_lock(index);
     index->telling_count--;
+    index->telling_bytes -= lw__task_payload_size(task);
     set_telling(task, false);
     if (index->journal)
         lw__lean_shed_locked(index, task);

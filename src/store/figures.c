@@ -121,6 +121,8 @@ void lw__index_figures(struct lw__index *index, struct lw__store_figures *figure
         .reserve_used = index->reserve_used,
         .existed = index->existed,
         .swept = index->swept,
+        .untold = index->telling_count,
+        .lingering = index->lingering,
     };
     lw__index_unlock(index);
 }

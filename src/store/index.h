@@ -147,7 +147,8 @@ struct lw__index {
     struct lw__timer_wheel alarms;
     uint64_t planned;             /* when the sweeper will look again, if nobody hastens it */
     struct lw__task_link telling; /* ended, not told yet */
-    uint64_t telling_count;       /* those, and those that are being told */
+    uint64_t telling_count;       /* those, and those that are being told; */
+    uint64_t telling_bytes;       /* their payloads */
     struct lw__await *awaits[LW__AWAIT_BUCKETS];
     struct lw__task_link releasing; /* ended, their dependents not told yet */
     bool is_releasing;
@@ -164,6 +165,7 @@ struct lw__index {
     _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, by lw__index_see_wall */
     _Alignas(64) uint64_t scheduled_count, created_count;
     uint64_t existed, swept;
+    uint64_t lingering;      /* tasks that are nothing but their key any more */
     int64_t wall_planned_ms; /* the same, when tasks that wait for it were last placed */
     uint64_t wall_count;     /* tasks that wait for a wall time */
     lw_error trouble;        /* why something could not be written, the last time */
@@ -309,6 +311,17 @@ void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, 
 void lw__index_set_limit_locked(struct lw__index *index, struct lw__task *task);
 
 /* ---- room.c ------------------------------------------------------------------------------- */
+
+/* What has ended takes no room, but memory until it was told: if callbacks are slower than drops and
+ * cancels nobody but tasks may submit until they have caught up. As many may be untold as
+ * unfinished, and this many at least: a small engine is not full because of one callback. */
+#define LW__UNTOLD_MIN 1024
+
+static inline bool lw__room_is_untold_locked(const struct lw__index *index) {
+    return (index->telling_count >= LW__UNTOLD_MIN
+            && index->telling_count >= index->options.task_limit)
+           || index->telling_bytes > index->options.byte_limit;
+}
 
 /* Whether there is room for one that was not put yet; takes it, whether or not there is; gives it
  * back, if it was taken. */
@@ -530,6 +543,7 @@ struct lw__store_figures {
     uint32_t kind_count, queue_count;
     uint64_t unfinished, bytes, reserve_used; /* now */
     uint64_t existed, swept;                  /* ever */
+    uint64_t untold, lingering;               /* now */
 };
 
 void lw__index_figures(struct lw__index *index, struct lw__store_figures *figures);

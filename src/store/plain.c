@@ -16,7 +16,7 @@
 
 static bool has_room(const struct lw__index *index, const struct lw__queue *queue) {
     return index->unfinished - index->reserve_used < index->options.task_limit
-           && queue->unfinished < queue->limit;
+           && queue->unfinished < queue->limit && !lw__room_is_untold_locked(index);
 }
 
 static int put_plain_locked(struct lw__index *index, uint64_t now, const struct lw__put *put,

@@ -179,10 +179,11 @@ static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t
     return LW_OK;
 }
 
-static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now) {
+static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now, bool is_untold) {
     int rc = check_but_room(index, put, now);
     bool needs_room = rc == LW_OK && !put->is_taken && !put->stillborn;
-    return needs_room && !lw__room_is_there_locked(index, put) ? LW_EFULL : rc;
+    bool has_room = lw__room_is_there_locked(index, put) && (put->is_inside || !is_untold);
+    return needs_room && !has_room ? LW_EFULL : rc;
 }
 
 void lw__index_set_key_locked(struct lw__index *index, struct lw__task *task) {
@@ -337,6 +338,8 @@ static int accept_one(struct lw__index *index, struct lw__put *put, uint64_t now
 /* Checks all, and takes the room for all. */
 static int check_all(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
     size_t keys = 0;
+    /* That was looked at before others were dropped for these. */
+    bool is_untold = count > 0 && !puts[0].has_dropped && lw__room_is_untold_locked(index);
     for (size_t i = 0; i < count; i++) {
         puts[i].task = NULL;
         puts[i].is_counted = puts[i].is_reserved = false;
@@ -344,7 +347,7 @@ static int check_all(struct lw__index *index, uint64_t now, struct lw__put *puts
     find_doubles(index, puts, count);
     for (size_t i = 0; i < count; i++) {
         struct lw__put *put = &puts[i];
-        put->status = check_one(index, put, now);
+        put->status = check_one(index, put, now, is_untold);
         if (put->status < 0)
             return put->status;
         if (put->status == LW_OK) {
@@ -424,6 +427,8 @@ static int check_all_but_room(struct lw__index *index, uint64_t now, struct lw__
  * all. */
 static int make_room(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
     int rc = check_all_but_room(index, now, puts, count);
+    if (rc == LW_OK && lw__room_is_untold_locked(index))
+        return LW_EFULL; /* those that are dropped have to be told, too */
     return rc == LW_OK && !lw__room_drop_locked(index, now, puts, count) ? LW_EFULL : rc;
 }
 
@@ -449,6 +454,8 @@ static int judge(struct lw__index *index, uint64_t now, struct lw__put *puts, si
     if (rc != LW_EFULL || !puts[0].may_drop)
         return rc;
     rc = check_all_but_room(index, now, puts, count);
+    if (rc == LW_OK && lw__room_is_untold_locked(index))
+        return LW_EFULL;
     return rc == LW_OK && !lw__room_can_drop_locked(index, puts, count) ? LW_EFULL : rc;
 }
 

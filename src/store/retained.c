@@ -2,6 +2,10 @@
  * ring stay for the same time. Letting one go is O(1), and so is looking whether one has to. */
 #include "store/index.h"
 
+#include "base/memory.h"
+
+#include <string.h>
+
 #define NEIGHBOUR (8 * 128) /* bytes; a task takes two cache lines */
 #define TRIM_MAX 256        /* tasks that leave in one go, while the mutex is held */
 
@@ -79,6 +83,39 @@ static bool is_too_much(const struct lw__retained *retained) {
            || retained->bytes > retained->settings.byte_max;
 }
 
+/* A spec of a key alone; NULL: no memory. */
+static struct lw__spec *copy_key(const struct lw__index *index, const struct lw__spec *old) {
+    size_t size = lw__spec_size(0, old->key_size, 0, 0);
+    struct lw__spec *spec = lw__alloc(&index->allocator, size);
+    if (!spec)
+        return NULL;
+    *spec = *old;
+    spec->size = size;
+    spec->after_count = spec->value_size = spec->payload_size = 0;
+    memcpy((char *)&spec->after[0], lw__spec_key(old), old->key_size + 1);
+    return spec;
+}
+
+/* Of one that has finished nobody can want more than its key: there may be as many of them as a
+ * window is long. (Others can be retried by hand. Without memory it stays as it is.) */
+static void shed_all_but_key(struct lw__index *index, struct lw__task *task) {
+    struct lw__spec *old = lw__task_spec(task);
+    bool can_shed = lw__task_state(task) == LW_FINISHED && !old->member;
+    struct lw__spec *bare = can_shed ? copy_key(index, old) : NULL;
+    if (!bare)
+        return;
+    struct lw__errors *errors = lw__see(&task->errors);
+    struct lw__output *output = lw__see(&task->output);
+    lw__task_lock(task);
+    lw__task_set_spec(task, bare);
+    lw__put(&task->errors, NULL);
+    lw__put(&task->output, NULL);
+    lw__task_unlock(task);
+    lw__index_retire_block_locked(index, old, old->size);
+    lw__index_retire_block_locked(index, errors, errors ? errors->size : 0);
+    lw__index_retire_block_locked(index, output, output ? output->size : 0);
+}
+
 static void let_go(struct lw__index *index, struct lw__retained *retained, struct lw__task *task,
                    uint64_t now) {
     take_out(retained, task);
@@ -86,6 +123,8 @@ static void let_go(struct lw__index *index, struct lw__retained *retained, struc
         lw__task_lock(task);
         lw__task_flag(task, LW__TASK_LINGERS, 0);
         lw__task_unlock(task);
+        index->lingering++;
+        shed_all_but_key(index, task);
         lw__timer_set(&index->scheduled, &task->timer, lw__task_spec(task)->key_until);
         lw__index_hasten_locked(index, lw__timer_next_due(&index->scheduled));
     } else {
@@ -266,6 +305,7 @@ void lw__unretain_locked(struct lw__index *index, struct lw__task *task) {
         lw__task_lock(task);
         lw__task_flag(task, 0, LW__TASK_LINGERS);
         lw__task_unlock(task);
+        index->lingering--;
         return;
     }
     take_out(retained_of(index, task), task);

@@ -30,6 +30,7 @@ static void ring_scheduled(struct lw__index *index, struct lw__task *task, uint6
         lw__task_lock(task);
         lw__task_flag(task, 0, LW__TASK_LINGERS);
         lw__task_unlock(task);
+        index->lingering--;
         lw__index_leave_locked(index, task);
         index->swept++;
         return;

@@ -146,6 +146,30 @@ STORE_TEST(a_key_for_a_window_outlives_its_task_and_not_the_window) {
     PUT(rig, .key = "a");
 }
 
+/* There may be as many as the window is long, whatever is retained. */
+STORE_TEST(a_finished_task_that_stays_for_its_key_is_nothing_but_that) {
+    set_retention(rig, rig->kind, 0, 0);
+    struct lw__index *index = rig->store->index;
+    struct lw__task *task = PUT(rig, .key = "a", .key_scope = LW_KEY_WINDOW, .payload_size = 5000,
+                                .key_until = rig->now + 10 * MS);
+    uint64_t id = task->id;
+    struct attempt attempt = start_this(rig, task);
+    assert_status(SETTLE(rig, attempt, .verdict = LW__VERDICT_FINISH, .has_result = true,
+                         .result = {"result", 6}),
+                  LW_OK);
+    assert_ptr_equal(find(rig, id), task);
+    assert_int_equal(index->lingering, 1);
+    assert_int_equal(lw__task_payload_size(task), 0);
+    assert_string_equal(lw__spec_key(lw__task_spec(task)), "a");
+    assert_true(lw__task_spec(task)->size < 1000);
+    assert_null(lw__see(&task->output));
+    assert_status(TRY_PUT(rig, .key = "a"), LW_EXISTS);
+    pass(rig, 11);
+    rig->ops->sweep(rig->store, rig->now);
+    assert_null(find(rig, id));
+    assert_int_equal(index->lingering, 0);
+}
+
 STORE_TEST(a_window_that_is_over_does_not_free_the_key_of_an_unfinished_task) {
     PUT(rig, .key = "a", .key_scope = LW_KEY_WINDOW, .key_until = rig->now + MS);
     pass(rig, 5);

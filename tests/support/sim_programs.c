@@ -176,7 +176,7 @@ void world_tell(struct world *w) {
     world_begin_step(w, "tell", 0);
     lw__hand_enter(&w->inside);
     expect_telling(w);
-    lw__tell(w->engine);
+    lw__tell(w->engine, UINT32_MAX);
     lw__hand_leave(&w->inside);
     sim_tell_all(&w->model);
     world_end_step(w);

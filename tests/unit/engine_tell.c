@@ -1,6 +1,7 @@
 /* What the program is told when a task has ended: callbacks, arguments left over, the log. */
 #include "engines.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -390,4 +391,81 @@ TEST(what_has_ended_is_told_even_without_memory) {
     while (has_failed)
         tell_without_memory(++nth, &has_failed);
     assert_true(nth > 1);
+}
+
+/* ---- callbacks that are slow ---------------------------------------------------------------- */
+
+static struct gate slow = GATE;
+static _Atomic int slow_count, told_before;
+
+static void tell_slowly(void *user, const lw_snapshot *task) {
+    (void)user, (void)task;
+    gate_pass(&slow);
+    atomic_fetch_add(&slow_count, 1);
+}
+
+static uint64_t untold(lw_engine *engine) {
+    lw_engine_stats stats;
+    assert_status(lw_get_stats(engine, &stats), LW_OK);
+    return stats.untold;
+}
+
+/* Dropping makes room in the queue, and a task that waits for its callback. */
+TEST(what_has_ended_and_was_not_told_is_bounded) {
+    enum { LIMIT = 1024, TRIES = 4 * LIMIT };
+    lw_engine *engine = OPEN_ENGINE(.workers = 1, .task_limit = LIMIT, .overflow = LW_DROP_OLDEST,
+                                    .on_aborted = tell_slowly);
+    int accepted = 0;
+    start(engine);
+    for (int i = 0; i < TRIES; i++) {
+        lw_error err;
+        int rc = lw_submit(engine, LW_TASK(.kind = "by-hand"), NULL, &err);
+        accepted += rc == LW_OK;
+        if (rc < 0)
+            assert_sentence(&err, LW_EFULL, "room");
+    }
+    assert_int_equal(accepted, 2 * LIMIT);
+    assert_int_equal(untold(engine), LIMIT);
+    gate_open(&slow);
+    await_that(untold(engine) == 0);
+    SUBMIT(engine, .kind = "by-hand");
+    assert_status(lw_stop(engine, LW_DROP, FOREVER), LW_OK);
+    close_engine(engine);
+}
+
+TEST(submitters_that_wait_get_in_when_it_was_told) {
+    enum { LIMIT = 1024 };
+    lw_engine *engine = OPEN_ENGINE(.workers = 1, .task_limit = LIMIT, .on_aborted = tell_slowly);
+    start(engine);
+    for (int i = 0; i < LIMIT; i++)
+        assert_status(lw_cancel(engine, SUBMIT(engine, .kind = "by-hand")), LW_OK);
+    assert_status(
+        lw_submit(engine, LW_TASK(.kind = "by-hand", .submit_timeout_ms = LW_ZERO), NULL, NULL),
+        LW_ETIMEDOUT);
+    gate_open(&slow);
+    SUBMIT(engine, .kind = "by-hand"); /* waits */
+    assert_status(lw_stop(engine, LW_DROP, FOREVER), LW_OK);
+    close_engine(engine);
+}
+
+static lw_outcome do_look(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    atomic_store(&told_before, atomic_load(&slow_count));
+    return lw_done(ctx);
+}
+
+TEST(tasks_run_while_there_is_still_much_to_tell) {
+    enum { CANCELLED = 500 };
+    lw_engine *engine = OPEN_ENGINE(.workers = 1, .on_aborted = tell_slowly);
+    handle(engine, "look", do_look, NULL);
+    start(engine);
+    for (int i = 0; i < CANCELLED; i++)
+        assert_status(lw_cancel(engine, SUBMIT(engine, .kind = "by-hand")), LW_OK);
+    lw_id id = SUBMIT(engine, .kind = "look");
+    gate_open(&slow);
+    assert_status(lw_wait(engine, id, FOREVER, NULL), LW_OK);
+    await_that(untold(engine) == 0);
+    assert_true(atomic_load(&told_before) < CANCELLED);
+    assert_status(lw_stop(engine, LW_DROP, FOREVER), LW_OK);
+    close_engine(engine);
 }
