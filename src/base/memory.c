@@ -1,21 +1,64 @@
 /* Memory through an lw_allocator, and the default one. */
 #include "base/memory.h"
 
+#include "base/poison.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-static void *resize_with_malloc(void *user, void *ptr, size_t old_size, size_t new_size) {
-    (void)user, (void)old_size;
-    if (new_size > 0)
+/* Large blocks are the system's own pages, and return to it when they are freed. malloc begins like
+ * that, too, but keeps them as soon as the first was freed: of a million tasks that had left, 137 MB
+ * stayed in the process. (AddressSanitizer looks for pointers to what is in use in malloc's blocks,
+ * and not in such pages.) */
+#if defined(LW__HAS_ASAN)
+#define LARGE SIZE_MAX
+#else
+#define LARGE ((size_t)64 * 1024) /* so that all chunks of slabs are */
+#endif
+
+static void *map(size_t size) {
+    void *ptr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return ptr != MAP_FAILED ? ptr : NULL;
+}
+
+static void release(void *ptr, size_t size) {
+    if (size >= LARGE)
+        munmap(ptr, size);
+    else
+        free(ptr);
+}
+
+/* From pages to malloc's memory, or back. */
+static void *move(void *ptr, size_t old_size, size_t new_size) {
+    void *moved = new_size >= LARGE ? map(new_size) : malloc(new_size);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, ptr, old_size < new_size ? old_size : new_size);
+    release(ptr, old_size);
+    return moved;
+}
+
+static void *resize_by_default(void *user, void *ptr, size_t old_size, size_t new_size) {
+    (void)user;
+    if (new_size == 0) {
+        release(ptr, old_size);
+        return NULL;
+    }
+    if (ptr == NULL)
+        return new_size >= LARGE ? map(new_size) : malloc(new_size);
+    if (old_size < LARGE && new_size < LARGE)
         return realloc(ptr, new_size);
-    free(ptr);
-    return NULL;
+    if (old_size < LARGE || new_size < LARGE)
+        return move(ptr, old_size, new_size);
+    ptr = mremap(ptr, old_size, new_size, MREMAP_MAYMOVE);
+    return ptr != MAP_FAILED ? ptr : NULL;
 }
 
 const lw_allocator *lw__allocator_default(void) {
-    static const lw_allocator with_malloc = {.resize = resize_with_malloc};
-    return &with_malloc;
+    static const lw_allocator by_default = {.resize = resize_by_default};
+    return &by_default;
 }
 
 void *lw__resize(const lw_allocator *allocator, void *ptr, size_t old_size, size_t new_size) {

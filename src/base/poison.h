@@ -7,7 +7,10 @@
 #define LW__HAS_ASAN 1
 #endif
 #endif
-#if defined(LW__HAS_ASAN) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
+#define LW__HAS_ASAN 1
+#endif
+#if defined(LW__HAS_ASAN)
 #include <sanitizer/asan_interface.h>
 #define LW__POISON(ptr, size) __asan_poison_memory_region(ptr, size)
 #define LW__UNPOISON(ptr, size) __asan_unpoison_memory_region(ptr, size)

@@ -1,4 +1,4 @@
-/* An allocator that keeps freed blocks for a while. */
+/* An allocator of small blocks: rings of freed ones, and slabs behind them. */
 #include "base/recycler.h"
 
 #include "base/memory.h"
@@ -6,31 +6,43 @@
 
 #include <string.h>
 
+/* Objects of a slab stand 8 bytes behind a boundary of 16 if their slots are a multiple of that
+ * apart; a block is to be on the boundary, as malloc's are. */
+#define PAD 8
+
 /* Of sizes up to LW__RECYCLER_MAX. */
 static size_t rounded(size_t size) {
     return (size + LW__RECYCLER_STEP - 1) / LW__RECYCLER_STEP * LW__RECYCLER_STEP;
 }
 
-static struct lw__ring *ring_of(struct lw__recycler *recycler, size_t size) {
-    return &recycler->kept[rounded(size) / LW__RECYCLER_STEP - 1];
+static struct lw__recycled *recycled_of(struct lw__recycler *recycler, size_t size) {
+    return &recycler->sizes[rounded(size) / LW__RECYCLER_STEP - 1];
 }
 
-/* NULL: none is kept. */
-static void *take_kept(struct lw__ring *ring) {
-    struct lw__ring_item item;
-    uint64_t position;
-    return lw__ring_pop(ring, &item, 1, &position) > 0 ? item.arg : NULL;
+static void *take_from_slab(struct lw__recycled *of_size) {
+    void *object = NULL;
+    lw__brief_lock(&of_size->mu);
+    int rc = lw__slab_take(&of_size->slab, &object, NULL);
+    lw__brief_unlock(&of_size->mu);
+    return rc == LW_OK ? (char *)object + PAD : NULL;
+}
+
+static void give_to_slab(struct lw__recycled *of_size, void *block) {
+    lw__brief_lock(&of_size->mu);
+    lw__slab_give(&of_size->slab, (char *)block - PAD);
+    lw__brief_unlock(&of_size->mu);
 }
 
 static void *take(struct lw__recycler *recycler, size_t size) {
     if (size > LW__RECYCLER_MAX)
         return lw__alloc(&recycler->source, size);
-    void *block = take_kept(ring_of(recycler, size));
-    if (!block)
-        block = lw__alloc(&recycler->source, rounded(size));
-    if (block)
-        LW__UNPOISON(block, size);
-    return block;
+    struct lw__recycled *of_size = recycled_of(recycler, size);
+    struct lw__ring_item item;
+    uint64_t position;
+    if (lw__ring_pop(&of_size->kept, &item, 1, &position) == 0)
+        return take_from_slab(of_size);
+    LW__UNPOISON(item.arg, rounded(size));
+    return item.arg;
 }
 
 static void give(struct lw__recycler *recycler, void *block, size_t size) {
@@ -38,16 +50,15 @@ static void give(struct lw__recycler *recycler, void *block, size_t size) {
         lw__free(&recycler->source, block, size);
         return;
     }
+    struct lw__recycled *of_size = recycled_of(recycler, size);
     struct lw__ring_item item = {.arg = block};
     struct lw__ring_push push = {0};
     LW__POISON(block, rounded(size));
-    if (lw__ring_push(ring_of(recycler, size), &item, 1, &push) == LW__RING_PUSHED)
-        return;
-    LW__UNPOISON(block, rounded(size));
-    lw__free(&recycler->source, block, rounded(size));
+    if (lw__ring_push(&of_size->kept, &item, 1, &push) != LW__RING_PUSHED)
+        give_to_slab(of_size, block);
 }
 
-/* From one size to another, of which at least one is kept. */
+/* From one size to another, of which at least one is small. */
 static void *move(struct lw__recycler *recycler, void *block, size_t old_size, size_t new_size) {
     void *other = take(recycler, new_size);
     if (!other)
@@ -73,21 +84,20 @@ static void *resize(void *user, void *block, size_t old_size, size_t new_size) {
 bool lw__recycler_init(struct lw__recycler *recycler, const lw_allocator *source) {
     recycler->allocator = (lw_allocator){.resize = resize, .user = recycler};
     recycler->source = source ? *source : *lw__allocator_default();
-    for (int i = 0; i < LW__RECYCLER_SIZES; i++) {
-        if (!lw__ring_init(&recycler->kept[i], &recycler->source, LW__RECYCLER_KEPT))
+    for (size_t i = 0; i < LW__RECYCLER_SIZES; i++) {
+        struct lw__recycled *of_size = &recycler->sizes[i];
+        lw__slab_init(&of_size->slab, &recycler->source, (i + 1) * LW__RECYCLER_STEP + PAD,
+                      LW__SLAB_LIMIT_MAX, "LW__SLAB_LIMIT_MAX");
+        if (!lw__ring_init(&of_size->kept, &recycler->source, LW__RECYCLER_KEPT))
             return false;
     }
     return true;
 }
 
+/* The first size that has no ring was not made, or only half. */
 void lw__recycler_free(struct lw__recycler *recycler) {
-    for (size_t i = 0; i < LW__RECYCLER_SIZES && recycler->kept[i].cells; i++) {
-        size_t size = (i + 1) * LW__RECYCLER_STEP;
-        void *block;
-        while ((block = take_kept(&recycler->kept[i]))) {
-            LW__UNPOISON(block, size);
-            lw__free(&recycler->source, block, size);
-        }
-        lw__ring_free(&recycler->kept[i], &recycler->source);
+    for (size_t i = 0; i < LW__RECYCLER_SIZES && recycler->sizes[i].kept.cells; i++) {
+        lw__slab_free(&recycler->sizes[i].slab);
+        lw__ring_free(&recycler->sizes[i].kept, &recycler->source);
     }
 }

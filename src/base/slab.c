@@ -22,7 +22,7 @@
 
 #define NONE UINT32_MAX
 
-enum { CHUNK_ALIGN = 64, CHUNK_SIZE = 32 * 1024, SLOTS_MIN = 8, DIRECTORY_MIN = 8 };
+enum { CHUNK_ALIGN = 64, CHUNK_SIZE = 128 * 1024, SLOTS_MIN = 8, DIRECTORY_MIN = 8 };
 
 struct slot {
     uint32_t place;      /* taken: the index; free: the number in its chunk of the next free slot */

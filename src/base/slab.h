@@ -5,7 +5,7 @@
  * back a ticket finds nothing, even if the slot has another object by then. (Generations wrap: this
  * holds for the next 2^32 - 2 takes.) No ticket is 0.
  *
- * Memory comes in chunks of about 32 KiB, never more of them than the limit needs; a chunk that
+ * Memory comes in chunks of about 128 KiB, never more of them than the limit needs; a chunk that
  * becomes empty returns to the allocator, except for one that is kept, so that a slab that breathes
  * around a chunk's border does not allocate each time. Objects never move. They are aligned to 8
  * bytes and cost 8 more than their size; one of 56 bytes fills a cache line of its own.

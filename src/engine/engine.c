@@ -60,7 +60,7 @@ static int meet_all(lw_engine *engine, lw_error *err) {
 
 static int open_store(lw_engine *engine, const char *url, lw_error *err) {
     struct lw__store_options options = {
-        .allocator = &engine->blocks.allocator,
+        .allocator = engine->blocks,
         .log = &engine->set.log,
         .clock = engine->set.clock,
         .role = engine->set.role,
@@ -110,6 +110,13 @@ static void init(lw_engine *engine) {
     atomic_init(&engine->holders, 1);
 }
 
+/* An allocator of the program's own is asked for every block: it may have its reasons. */
+static bool choose_blocks(lw_engine *engine) {
+    bool is_default = engine->set.allocator.resize == lw__allocator_default()->resize;
+    engine->blocks = is_default ? &engine->recycler.allocator : &engine->set.allocator;
+    return !is_default || lw__recycler_init(&engine->recycler, &engine->set.allocator);
+}
+
 static int build(lw_engine *engine, const char *url, lw_error *err) {
     const lw_allocator *allocator = &engine->set.allocator;
     engine->has_barrier = lw__barrier_prepare();
@@ -118,8 +125,7 @@ static int build(lw_engine *engine, const char *url, lw_error *err) {
         return err->status;
     engine->kind_infos = lw__alloc_zero(allocator, LW_KINDS_MAX * sizeof *engine->kind_infos);
     engine->queue_infos = lw__alloc_zero(allocator, LW_QUEUES_MAX * sizeof *engine->queue_infos);
-    if (!engine->kind_infos || !engine->queue_infos
-        || !lw__recycler_init(&engine->blocks, allocator))
+    if (!engine->kind_infos || !engine->queue_infos || !choose_blocks(engine))
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for the engine's tables");
     int rc = open_store(engine, url, err);
     if (rc == LW_OK)
@@ -263,7 +269,7 @@ void lw__engine_free(lw_engine *engine) {
         lw__free(&allocator, engine->kind_infos, LW_KINDS_MAX * sizeof *engine->kind_infos);
     if (engine->queue_infos)
         lw__free(&allocator, engine->queue_infos, LW_QUEUES_MAX * sizeof *engine->queue_infos);
-    lw__recycler_free(&engine->blocks);
+    lw__recycler_free(&engine->recycler);
     lw__mutex_free(&engine->watches_mu);
     lw__mutex_free(&engine->scopes_mu);
     lw__mutex_free(&engine->events_mu);

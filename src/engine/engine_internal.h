@@ -222,7 +222,10 @@ struct lw_engine {
     struct lw__engine_settings set;
     struct lw__store *store;
     struct lw__index *index;
-    struct lw__recycler blocks; /* for what is the store's, or will be: specs */
+    /* For what is the store's, or will be (specs): the recycler's, unless the program has brought an
+     * allocator along. */
+    const lw_allocator *blocks;
+    struct lw__recycler recycler;
     _Atomic uint32_t *is_alive; /* 0 in a forked child */
     bool has_barrier;           /* lw__barrier_everywhere works */
     lw_pool *pool;              /* NULL: before start, and without workers */

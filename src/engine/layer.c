@@ -119,7 +119,7 @@ void lw__layer_settle(struct lw__hand *hand, struct lw__settlement *s, lw_outcom
 /* They belong to a scope, and so have a spec, with nothing else in it. */
 static int make_spec(lw_engine *engine, struct lw__put *put) {
     size_t size = lw__spec_size(0, 0, 0, 0);
-    put->spec = lw__alloc_zero(&engine->blocks.allocator, size);
+    put->spec = lw__alloc_zero(engine->blocks, size);
     if (!put->spec)
         return LW_ENOMEM;
     put->spec->size = size;

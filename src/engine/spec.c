@@ -79,7 +79,7 @@ static int make_block(lw_engine *engine, const lw_task *task, const struct lw__k
         return LW_OK;
     size_t key_size = task->key ? strlen(task->key) : 0;
     size_t size = lw__spec_size(task->after_count, key_size, value_size, task->payload.size);
-    struct lw__spec *spec = lw__alloc(&engine->blocks.allocator, size);
+    struct lw__spec *spec = lw__alloc(engine->blocks, size);
     if (!spec)
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for a task of %zu bytes", size);
     memset(spec, 0, sizeof *spec);
@@ -235,6 +235,6 @@ int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct 
 
 void lw__spec_free(lw_engine *engine, struct lw__put *put) {
     if (put->spec)
-        lw__free(&engine->blocks.allocator, put->spec, put->spec->size);
+        lw__free(engine->blocks, put->spec, put->spec->size);
     put->spec = NULL;
 }

@@ -2,10 +2,12 @@
 #include "test.h"
 
 #include "base/memory.h"
+#include "base/poison.h"
 
 #include <legwork/testing.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +43,57 @@ TEST(no_allocator_means_the_default_one) {
     lw__free(lw__allocator_default(), ptr, 50);
     lw__free(NULL, NULL, 50);
 }
+
+TEST(a_block_of_any_size_keeps_its_bytes_when_it_is_resized) {
+    static const size_t sizes[] = {1, 10000, 65535, 65536, 65537, 5000000, 400000, 65536, 10};
+    size_t size = 1;
+    unsigned char *ptr = lw__alloc(NULL, size);
+    memset(ptr, 7, size);
+    for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++) {
+        ptr = lw__resize(NULL, ptr, size, sizes[i]);
+        assert_non_null(ptr);
+        assert_true(is_filled_with(ptr, size < sizes[i] ? size : sizes[i], 7));
+        size = sizes[i];
+        memset(ptr, 7, size);
+    }
+    lw__free(NULL, ptr, size);
+    ptr = lw__alloc_zero(NULL, 1 << 20);
+    assert_true(is_filled_with(ptr, 1 << 20, 0));
+    lw__free(NULL, ptr, 1 << 20);
+    assert_null(lw__alloc(NULL, SIZE_MAX / 2));
+}
+
+#if !defined(LW__HAS_ASAN) /* it keeps what was freed, to find out who still uses it */
+static long resident_kb(void) {
+    long all = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &all, &resident), 2);
+    fclose(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* Also after the first was freed, from when on malloc keeps such blocks. */
+TEST(large_blocks_return_to_the_system) {
+    enum { BLOCKS = 500, SIZE = 80000 };
+    static void *blocks[BLOCKS];
+    void *others[BLOCKS];
+    long before_kb = resident_kb();
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < BLOCKS; i++) {
+            blocks[i] = lw__alloc(NULL, SIZE);
+            memset(blocks[i], 1, SIZE);
+            others[i] = lw__alloc(NULL, 100); /* between them, and these stay a little longer */
+        }
+        assert_true(resident_kb() > before_kb + 30000);
+        for (int i = 0; i < BLOCKS; i++)
+            lw__free(NULL, blocks[i], SIZE);
+        assert_true(resident_kb() < before_kb + 10000);
+        for (int i = 0; i < BLOCKS; i++)
+            lw__free(NULL, others[i], 100);
+    }
+}
+#endif
 
 TEST(blocks_come_from_and_return_to_the_allocator_that_was_given) {
     lw_test_memory *memory = open_memory();
