@@ -29,6 +29,7 @@ enum {
     DUE_MS_MIN = 2000,
     DUE_MS_SPREAD = 2000,
     KEY_SIZE = 24,
+    PAYLOAD_SIZE = 32,
 };
 
 #define KIND "count"
@@ -42,7 +43,7 @@ struct bench_pool {
     lw_engine *engine;
     uint64_t *recent;   /* E4: the ids accepted last; one producer writes, readers read */
     uint64_t submitted; /* by the one producer, where recent or has_keys is set */
-    bool has_keys;
+    bool has_keys, has_payloads;
 };
 
 typedef struct engine_plan {
@@ -133,10 +134,22 @@ static lw_id submit_one(lw_engine *engine, const char *key, int64_t delay_ms) {
     return id;
 }
 
+static void submit_payload(lw_engine *engine) {
+    static const char payload[PAYLOAD_SIZE] = "ann@example.org";
+    lw_error err;
+    if (lw_submit(engine, LW_TASK(.kind = KIND, .payload = {payload, sizeof payload}), NULL, &err)
+        != LW_OK)
+        bench_die("a task was not accepted: %s", err.message);
+}
+
 static void producer_submit(bench_producer *producer, const bench_task *task) {
     bench_pool *pool = (bench_pool *)producer;
     char key[KEY_SIZE];
     (void)task; /* the kind's handler, registered at open */
+    if (pool->has_payloads) {
+        submit_payload(pool->engine);
+        return;
+    }
     if (pool->has_keys) {
         submit_one(pool->engine, format_key(key, ++pool->submitted), 0);
         return;
@@ -154,12 +167,16 @@ static void producer_close(bench_producer *producer) {
     (void)producer;
 }
 
-/* ---- E1, E1x4, E2, E3, E7: how long a task takes when there are always more --------------- */
+/* ---- E1, E1x4, E2, E3, E7, E8: how long a task takes when there are always more --------------- */
 
-static void report_rate(const char *name, const engine_plan *plan, bool has_keys, int producers,
+/* What the tasks of a stream have. */
+enum { NOTHING, KEYS, PAYLOADS };
+
+static void report_rate(const char *name, const engine_plan *plan, int what, int producers,
                         long tasks) {
     bench_pool pool = pool_open(plan);
-    pool.has_keys = has_keys;
+    pool.has_keys = what == KEYS;
+    pool.has_payloads = what == PAYLOADS;
     double task_ns = measure_rate(&pool, producers, plan->run, plan->counts, tasks);
     close_engine(pool.engine, plan->counts);
     bench_report(name, "task", task_ns, "ns");
@@ -168,25 +185,31 @@ static void report_rate(const char *name, const engine_plan *plan, bool has_keys
 static void run_one_producer(const char *name, long tasks) {
     tally t = {0};
     engine_plan plan = {count_task, &t, UNFINISHED_LIMIT, RETAINED, NULL};
-    report_rate(name, &plan, false, 1, tasks);
+    report_rate(name, &plan, NOTHING, 1, tasks);
 }
 
 static void run_four_producers(const char *name, long tasks) {
     tally t = {0};
     engine_plan plan = {count_task, &t, UNFINISHED_LIMIT, RETAINED, NULL};
-    report_rate(name, &plan, false, 4, tasks);
+    report_rate(name, &plan, NOTHING, 4, tasks);
 }
 
 static void run_keyed(const char *name, long tasks) {
     tally t = {0};
     engine_plan plan = {count_task, &t, UNFINISHED_LIMIT, RETAINED, NULL};
-    report_rate(name, &plan, true, 1, tasks);
+    report_rate(name, &plan, KEYS, 1, tasks);
+}
+
+static void run_loaded(const char *name, long tasks) {
+    tally t = {0};
+    engine_plan plan = {count_task, &t, UNFINISHED_LIMIT, RETAINED, NULL};
+    report_rate(name, &plan, PAYLOADS, 1, tasks);
 }
 
 static void run_retried(const char *name, long tasks) {
     tally t = {0};
     engine_plan plan = {count_every_third_later, &t, RETRYING_LIMIT, RETAINED, NULL};
-    report_rate(name, &plan, false, 1, tasks);
+    report_rate(name, &plan, NOTHING, 1, tasks);
 }
 
 /* First fills the registry, then measures with one leaving for each that comes. */
@@ -380,7 +403,7 @@ static void run_delayed(const char *name, long tasks) {
 static const bench_workload workloads[] = {
     {"E1", run_one_producer}, {"E1x4", run_four_producers}, {"E2", run_keyed},
     {"E3", run_retried},      {"E4", run_watched},          {"E5", run_weights},
-    {"E6", run_delayed},      {"E7", run_retained},
+    {"E6", run_delayed},      {"E7", run_retained},         {"E8", run_loaded},
 };
 
 int main(int argc, char **argv) {

@@ -27,6 +27,7 @@ var workloads = map[string]func(name string, tasks int){
 	"E5":   runWeights,
 	"E6":   runDelayed,
 	"E7":   runRetained,
+	"E8":   runLoaded,
 }
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// E1 to E7: tasks that can be asked about. See bench/engine.c, which does the same.
+// E1 to E8: tasks that can be asked about. See bench/engine.c, which does the same.
 
 const (
 	unfinishedLimit = 1024
@@ -60,6 +60,29 @@ func runKeyed(name string, tasks int) {
 			if g.submit(t.work, strconv.Itoa(next), 0) == nil {
 				die("the key %d is taken", next)
 			}
+		}
+	}, t)
+	g.close()
+	t.check()
+	report(name, "task", ns, "ns")
+}
+
+var payload = [32]byte{'a', 'n', 'n'}
+
+func (t *tally) workOn(p []byte) error {
+	if p[0] != 'a' {
+		die("that is another payload")
+	}
+	t.add()
+	return nil
+}
+
+func runLoaded(name string, tasks int) {
+	t, g := &tally{}, openRegistry(2, unfinishedLimit, retainedDefault)
+	ns := measureRate(1, tasks, func(share int) {
+		for n := 0; n < share; n++ {
+			p := append([]byte(nil), payload[:]...) // the task's own copy
+			g.submit(func(*result) error { return t.workOn(p) }, "", 0)
 		}
 	}, t)
 	g.close()

@@ -49,6 +49,7 @@ final class Tracked {
             case "E5" -> reportWeights(name, tasks > 0 ? tasks : WEIGHED);
             case "E6" -> reportDelayed(name, tasks > 0 ? tasks : WEIGHED);
             case "E7" -> reportRetained(name, tasks);
+            case "E8" -> report(name, "task", loaded(open(LIMIT, RETAINED)), 1, tasks);
             default -> throw new IllegalArgumentException("no workload " + name);
         }
     }
@@ -69,6 +70,20 @@ final class Tracked {
             if (registry.submit(self -> task.run(), key).id != next[0]) {
                 throw new IllegalStateException("the key " + key + " is taken");
             }
+        });
+    }
+
+    private static Pool loaded(Registry registry) {
+        byte[] payload = new byte[32];
+        payload[0] = 'a';
+        return new Face(registry, task -> {
+            byte[] copy = payload.clone(); // the task's own
+            registry.submit(self -> {
+                if (copy[0] != 'a') {
+                    throw new IllegalStateException("that is another payload");
+                }
+                task.run();
+            }, null);
         });
     }
 
