@@ -89,10 +89,36 @@ static size_t bucket_of(const struct lw__index *index, uint64_t on) {
     return (size_t)(on * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (index->dependency_buckets - 1);
 }
 
+static void link_dependency(struct lw__dependency **link, struct lw__dependency *dependency) {
+    dependency->next = *link;
+    dependency->link = link;
+    if (*link)
+        (*link)->link = &dependency->next;
+    *link = dependency;
+}
+
+static void unlink_dependency(struct lw__dependency *dependency) {
+    *dependency->link = dependency->next;
+    if (dependency->next)
+        dependency->next->link = dependency->link;
+}
+
 static void add_dependency(struct lw__index *index, struct lw__dependency *dependency) {
-    size_t bucket = bucket_of(index, dependency->on);
-    dependency->next = index->dependencies[bucket];
-    index->dependencies[bucket] = dependency;
+    link_dependency(&index->dependencies[bucket_of(index, dependency->on)], dependency);
+}
+
+static void add_sibling(struct lw__spec *spec, struct lw__dependency *dependency) {
+    dependency->sibling = spec->dependencies;
+    dependency->sibling_link = &spec->dependencies;
+    if (spec->dependencies)
+        spec->dependencies->sibling_link = &dependency->sibling;
+    spec->dependencies = dependency;
+}
+
+static void remove_sibling(struct lw__dependency *dependency) {
+    *dependency->sibling_link = dependency->sibling;
+    if (dependency->sibling)
+        dependency->sibling->sibling_link = dependency->sibling_link;
 }
 
 static bool grow_dependencies(struct lw__index *index) {
@@ -126,6 +152,7 @@ static bool depend_on(struct lw__index *index, struct lw__task *task, struct lw_
     dependency->on = on->id;
     dependency->task = task;
     add_dependency(index, dependency);
+    add_sibling(lw__task_spec(task), dependency);
     index->dependency_count++;
     lw__task_spec(task)->after_left++;
     lw__task_flag(on, LW__TASK_AWAITED, 0);
@@ -134,6 +161,7 @@ static bool depend_on(struct lw__index *index, struct lw__task *task, struct lw_
 
 bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__spec *spec = lw__task_spec(task);
+    spec->dependencies = NULL;
     spec->after_left = 0;
     spec->is_doomed = false;
     for (uint32_t i = 0; i < spec->after_count; i++) {
@@ -154,25 +182,19 @@ bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task) {
     return true;
 }
 
-static void drop_dependency(struct lw__index *index, struct lw__dependency **link) {
-    struct lw__dependency *dependency = *link;
-    *link = dependency->next;
+static void drop_dependency(struct lw__index *index, struct lw__dependency *dependency) {
+    unlink_dependency(dependency);
+    remove_sibling(dependency);
+    lw__task_spec(dependency->task)->after_left--;
     index->dependency_count--;
     lw__free(&index->allocator, dependency, sizeof *dependency);
 }
 
 void lw__index_undepend_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__spec *spec = lw__task_spec(task);
-    for (uint32_t i = 0; spec && spec->after_left > 0 && i < spec->after_count; i++) {
-        struct lw__dependency **link = &index->dependencies[bucket_of(index, spec->after[i])];
-        while (*link) {
-            if ((*link)->task == task && (*link)->on == spec->after[i]) {
-                drop_dependency(index, link);
-                spec->after_left--;
-            } else {
-                link = &(*link)->next;
-            }
-        }
+    while (spec && spec->dependencies) {
+        LW__POINT("undepend: looks at one");
+        drop_dependency(index, spec->dependencies);
     }
 }
 
@@ -201,8 +223,7 @@ void lw__index_abort_after_locked(struct lw__index *index, struct lw__task *task
 /* One of those it waited for has ended. */
 static void step_forward(struct lw__index *index, struct lw__task *task, bool is_finished,
                          uint64_t now) {
-    struct lw__spec *spec = lw__task_spec(task);
-    spec->after_left--;
+    const struct lw__spec *spec = lw__task_spec(task);
     if (!is_finished && spec->after_policy == LW_AFTER_ABORT) {
         lw__index_abort_after_locked(index, task, now);
         return;
@@ -241,27 +262,40 @@ void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task
     release(index, task, now, !was_held || !(index->restraints & LW__STORE_NO_DELAY));
 }
 
-void lw__index_release_dependents_locked(struct lw__index *index, const struct lw__task *task,
-                                         uint64_t now) {
-    bool is_finished = lw__task_state(task) == LW_FINISHED;
-    uint64_t on = task->id;
-    struct lw__dependency **link = &index->dependencies[bucket_of(index, on)];
-    while (*link) {
-        if ((*link)->on != on) {
-            link = &(*link)->next;
+/* Moves those that wait for this task from their bucket to a list of their own. */
+static void take_dependents(struct lw__index *index, uint64_t on, struct lw__dependency **first) {
+    struct lw__dependency **last = first, *next;
+    *first = NULL;
+    for (struct lw__dependency *d = index->dependencies[bucket_of(index, on)]; d; d = next) {
+        next = d->next;
+        if (d->on != on)
             continue;
-        }
-        struct lw__task *dependent = (*link)->task;
-        drop_dependency(index, link);
-        step_forward(index, dependent, is_finished, now);
-        link = &index->dependencies[bucket_of(index, on)]; /* the step may have dropped others */
+        unlink_dependency(d);
+        link_dependency(last, d);
+        last = &d->next;
     }
 }
 
+void lw__index_release_dependents_locked(struct lw__index *index, const struct lw__task *task,
+                                         uint64_t now) {
+    bool is_finished = lw__task_state(task) == LW_FINISHED;
+    struct lw__dependency *first;
+    take_dependents(index, task->id, &first);
+    while (first) { /* a step may drop others of them, too */
+        struct lw__task *dependent = first->task;
+        drop_dependency(index, first);
+        step_forward(index, dependent, is_finished, now);
+    }
+}
+
+/* Their tasks are gone already. */
 void lw__index_free_dependencies(struct lw__index *index) {
     for (size_t i = 0; i < index->dependency_buckets; i++) {
-        while (index->dependencies[i])
-            drop_dependency(index, &index->dependencies[i]);
+        struct lw__dependency *next;
+        for (struct lw__dependency *d = index->dependencies[i]; d; d = next) {
+            next = d->next;
+            lw__free(&index->allocator, d, sizeof *d);
+        }
     }
     if (index->dependencies)
         lw__free(&index->allocator, index->dependencies,

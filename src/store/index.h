@@ -92,11 +92,13 @@ struct lw__queue {
     char name[LW_NAME_MAX + 1];
 };
 
-/* A dependency: `task` waits for the one with this id. */
+/* A dependency: `task` waits for the one with this id. It is in two lists, and knows what points to
+ * it in each, so that it is taken out without a walk: thousands may wait for one task. */
 struct lw__dependency {
     uint64_t on;
     struct lw__task *task;
-    struct lw__dependency *next; /* of the same bucket */
+    struct lw__dependency *next, **link;            /* of the same bucket */
+    struct lw__dependency *sibling, **sibling_link; /* of the same task */
 };
 
 #define LW__AWAIT_BUCKETS 64

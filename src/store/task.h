@@ -88,11 +88,12 @@ struct lw__spec {
     void *user;
     struct lw__member *member; /* of a scope (scope.h); the store's. NULL: none */
     /* guarded by the store's locks */
-    struct lw__alarm limit; /* start_by, finish_by */
-    struct lw__task *task;  /* back from the alarm */
-    uint32_t after_left;    /* of `after`, not terminal yet */
-    bool is_doomed;         /* one of them has not finished, and that is not to be */
-    uint64_t after[];       /* after_count; then key (with a zero), value, payload */
+    struct lw__alarm limit;              /* start_by, finish_by */
+    struct lw__task *task;               /* back from the alarm */
+    struct lw__dependency *dependencies; /* of this task (index.h), one for each that is left */
+    uint32_t after_left;                 /* of `after`, not terminal yet */
+    bool is_doomed;                      /* one of them has not finished, and that is not to be */
+    uint64_t after[];                    /* after_count; then key (with a zero), value, payload */
 };
 
 /* The errors of a task's attempts; never changed. */
