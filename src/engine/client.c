@@ -158,6 +158,8 @@ static void look_at_after(lw_engine *engine, const struct lw__spec *spec,
     for (uint32_t i = 0; i < spec->after_count; i++) {
         lw_state state = LW_FINISHED;
         struct lw__wanted wanted = {.from = spec->after[i], .to = spec->after[i]};
+        if (lw__spec_is_repeated(spec, i))
+            continue;
         if (look(engine, &wanted, NULL, &state) < 0 || lw_state_is_terminal(state))
             continue;
         if (outlook->after_left++ > 0)

@@ -2,6 +2,7 @@
  *
  * What the store knows is of one moment (struct lw__outlook); who runs what is looked at after
  * that, so that the two may differ by what happened in between. */
+#include "base/names.h"
 #include "base/text.h"
 #include "engine/engine_internal.h"
 
@@ -19,6 +20,7 @@ struct case_file {
     const struct lw__outlook *outlook;
     const char *kind, *queue;
     uint64_t now;
+    bool starts_nothing; /* this engine, from now on */
 };
 
 /* A short text, returned by value. */
@@ -51,7 +53,7 @@ static struct words quote(const char *text) {
     return words;
 }
 
-/* A time as people say it: two digits or more, in one unit. */
+/* A time as people say it: in one unit, to the nearest. */
 static struct words how_long(uint64_t ns) {
     static const struct {
         const char *unit;
@@ -62,12 +64,12 @@ static struct words how_long(uint64_t ns) {
                  {"h", 3600000, 48},
                  {"days", 86400000, UINT64_MAX}};
     struct words words;
-    uint64_t ms = ns / LW__NS_PER_MS;
+    uint64_t ms = ns / LW__NS_PER_MS + (ns % LW__NS_PER_MS >= LW__NS_PER_MS / 2);
     size_t i = 0;
-    while (ms / units[i].ms >= units[i].below)
+    while ((ms + units[i].ms / 2) / units[i].ms >= units[i].below)
         i++;
-    snprintf(words.text, sizeof words.text, "%llu %s", (unsigned long long)(ms / units[i].ms),
-             units[i].unit);
+    snprintf(words.text, sizeof words.text, "%llu %s",
+             (unsigned long long)((ms + units[i].ms / 2) / units[i].ms), units[i].unit);
     return words;
 }
 
@@ -120,9 +122,17 @@ static struct running look_at_hands(lw_engine *engine, uint16_t kind) {
 
 /* ---- what may stand in anybody's way ------------------------------------------------------ */
 
+static bool starts_nothing(const lw_engine *engine) {
+    return atomic_load(&engine->has_stopped) || lw__engine_stop_level(engine) == LW__STOP_DROP;
+}
+
 static void say_stop(struct case_file *c) {
     if (lw__engine_remote(c->engine))
         return; /* this engine's stop is not the owner's */
+    if (atomic_load(&c->engine->has_stopped)) {
+        say(c, "the engine has stopped, and starts nothing more");
+        return;
+    }
     switch (lw__engine_stop_level(c->engine)) {
     case LW__RUNNING: break;
     case LW__STOP_DRAIN_ALL:
@@ -133,14 +143,46 @@ static void say_stop(struct case_file *c) {
     }
 }
 
+/* A stop that leaves nothing to hope for is the first reason; another one stands farther down. */
+static void say_stop_first(struct case_file *c) {
+    if (c->starts_nothing)
+        say_stop(c);
+}
+
+static void say_stop_later(struct case_file *c) {
+    if (!c->starts_nothing)
+        say_stop(c);
+}
+
+/* The kind with a handler whose name is like that of this one; NULL: none is. */
+static const char *nearest_kind(const struct case_file *c) {
+    struct lw__kind_figures figures[LW__FIGURES_MAX];
+    const char *known[1 + LW__FIGURES_MAX], *nearest = NULL;
+    uint32_t first = 0, count;
+    while ((count = lw__index_kind_figures(c->engine->index, first, figures, LW__FIGURES_MAX))
+           > 0) {
+        known[0] = nearest;
+        for (uint32_t i = 0; i < count; i++)
+            known[1 + i] = figures[i].has_handler ? figures[i].name : NULL;
+        nearest = lw__name_nearest(c->kind, known, 1 + count);
+        first += count;
+    }
+    return nearest;
+}
+
+static void say_no_handler(struct case_file *c) {
+    const char *nearest = nearest_kind(c);
+    say(c, "its kind \"%s\" has no handler here, and no worker elsewhere has claimed it%s%s%s",
+        c->kind, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+}
+
 static void say_obstacles(struct case_file *c) {
     if (lw__engine_remote(c->engine))
         return; /* the owner knows */
     if (!atomic_load(&c->engine->is_started))
         say(c, "the engine has not been started");
     if (!c->outlook->has_handler)
-        say(c, "its kind \"%s\" has no handler here, and no worker elsewhere has claimed it",
-            c->kind);
+        say_no_handler(c);
     if (c->outlook->is_paused)
         say(c, "its queue \"%s\" is paused", c->queue);
 }
@@ -150,6 +192,7 @@ static void say_obstacles(struct case_file *c) {
 static void explain_created(struct case_file *c) {
     const struct lw__outlook *o = c->outlook;
     unsigned long long after = o->after;
+    say_stop_first(c);
     if (o->after_left > 1)
         say(c, "it waits for task %llu, which is %s, and %u more", after,
             lw_state_name(o->after_state), (unsigned)o->after_left - 1);
@@ -157,7 +200,7 @@ static void explain_created(struct case_file *c) {
         say(c, "it waits for task %llu, which is %s", after, lw_state_name(o->after_state));
     else
         say(c, "a fence holds it");
-    say_stop(c);
+    say_stop_later(c);
     say_obstacles(c);
 }
 
@@ -171,6 +214,7 @@ static void explain_scheduled(struct case_file *c) {
     /* In a stop nothing that is due is let go. An attempt that the stop has ended is due at once;
      * so may be one that was put off by itself. */
     bool is_held_up = due <= c->now && lw__engine_stop_level(c->engine) != LW__RUNNING;
+    say_stop_first(c);
     if (o->view.started_at != 0 && !is_back_off && is_held_up)
         say(c, "its attempt %s, and it is not started again",
             o->view.snoozes == 0 ? "gave up because of the stop"
@@ -183,7 +227,7 @@ static void explain_scheduled(struct case_file *c) {
     else
         say(c, "it is scheduled until %s, in %s: it was submitted %s", until.text, left.text,
             o->view.flags & LW__TASK_WALL ? "for this time" : "with a delay");
-    say_stop(c);
+    say_stop_later(c);
     say_obstacles(c);
 }
 
@@ -234,36 +278,25 @@ static void say_before(struct case_file *c) {
             before);
 }
 
-static bool has_stopped_here(lw_engine *engine) {
-    return !lw__engine_remote(engine) && atomic_load(&engine->has_stopped);
-}
-
 static void explain_enqueued(struct case_file *c) {
     const struct lw__outlook *o = c->outlook;
     if (o->is_claimed) {
         say(c, "a worker has taken it and is about to begin");
         return;
     }
-    bool is_dropping = lw__engine_stop_level(c->engine) == LW__STOP_DROP;
-    if (is_dropping)
-        say_stop(c);
+    say_stop_first(c);
     say_obstacles(c);
     struct running running = look_at_hands(c->engine, o->view.kind);
     bool is_full = o->claimed >= o->concurrency;
     if (is_full)
         say_kind_is_full(c, &running);
-    if (c->out->count == 0 && has_stopped_here(c->engine)) {
-        say(c, "the engine has stopped, and starts nothing more");
-        return;
-    }
     if (c->out->count == 0) {
         say_workers(c, &running);
         say_before(c);
     }
     if (c->out->count == 0)
         say(c, "nothing stands in its way: a worker is about to take it");
-    if (!is_dropping)
-        say_stop(c);
+    say_stop_later(c);
 }
 
 /* ---- started, and the ends ---------------------------------------------------------------- */
@@ -352,7 +385,8 @@ int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation) {
                           .outlook = &outlook,
                           .kind = lw__kind_of(engine, outlook.view.kind)->name,
                           .queue = lw__queue_of(engine, outlook.view.queue)->name,
-                          .now = lw__engine_now(engine)};
+                          .now = lw__engine_now(engine),
+                          .starts_nothing = starts_nothing(engine)};
     explanation->state = outlook.view.state;
     explanation->count = 0;
     if (is_there && !lw_state_is_terminal(outlook.view.state)) {

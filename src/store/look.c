@@ -80,18 +80,24 @@ static void count_before_locked(const struct lw__task *task, struct lw__outlook 
 
 /* ---- the rest ----------------------------------------------------------------------------- */
 
-/* The first of those it waits for that has not ended. */
+static bool waits_for(const struct lw__spec *spec, uint64_t id) {
+    const struct lw__dependency *dependency = spec->dependencies;
+    while (dependency && dependency->on != id)
+        dependency = dependency->sibling;
+    return dependency != NULL;
+}
+
+/* How many it waits for, and the first of them. That may have ended, if its end is not durable. */
 static void look_at_after_locked(struct lw__index *index, const struct lw__spec *spec,
                                  struct lw__outlook *outlook) {
-    outlook->after_left = spec->after_left;
     for (uint32_t i = 0; i < spec->after_count; i++) {
-        struct lw__task *on = lw__ids_find(&index->ids, spec->after[i]);
-        lw_state state = on ? lw__task_state(on) : LW_FINISHED;
-        if (lw_state_is_terminal(state))
+        if (lw__spec_is_repeated(spec, i) || !waits_for(spec, spec->after[i]))
             continue;
-        outlook->after = on->id;
-        outlook->after_state = state;
-        return;
+        if (outlook->after_left++ > 0)
+            continue;
+        const struct lw__task *on = lw__ids_find(&index->ids, spec->after[i]);
+        outlook->after = spec->after[i];
+        outlook->after_state = on ? lw__task_state(on) : LW_FINISHED;
     }
 }
 

@@ -315,6 +315,14 @@ static inline size_t lw__spec_size(size_t after_count, size_t key_size, size_t v
     return lw__spec_align(lw__spec_align(key_at + key_size + 1) + value_size) + payload_size + 1;
 }
 
+/* Whether the i-th of `after` was named before. */
+static inline bool lw__spec_is_repeated(const struct lw__spec *spec, uint32_t i) {
+    uint32_t first = 0;
+    while (spec->after[first] != spec->after[i])
+        first++;
+    return first < i;
+}
+
 static inline const char *lw__spec_key(const struct lw__spec *spec) {
     return (const char *)&spec->after[spec->after_count];
 }

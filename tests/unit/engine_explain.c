@@ -51,6 +51,8 @@ static void expect_at(lw_id id, const char *const *reasons, size_t count, int li
     }
 }
 
+#define EXPECT_FIRST(id, reason) assert_string_equal(explain(id).reasons[0], reason)
+
 static lw_outcome snooze(lw_ctx *ctx, const lw_task *task) {
     (void)task;
     return lw_snooze(ctx, 90000);
@@ -120,27 +122,106 @@ TEST(an_attempt_that_a_stop_has_ended_is_no_snooze) {
     await_that(state_of(engine, id) == LW_STARTED);
     assert_status(lw_stop(engine, LW_DRAIN, 1), LW_ETIMEDOUT);
     await_that(state_of(engine, id) == LW_SCHEDULED);
-    EXPECT(id, "its attempt gave up because of the stop, and it is not started again",
-           "the engine is stopping (drain): it runs only what is due");
+    assert_status(lw_stop(engine, LW_DRAIN, -1), LW_OK);
+    EXPECT(id, "the engine has stopped, and starts nothing more",
+           "its attempt gave up because of the stop, and it is not started again");
     close_engine(engine);
+}
+
+/* A delay of so long reads like this. */
+static void assert_rounds(int64_t ms, const char *words) {
+    char wanted[32];
+    lw_id id = SUBMIT(engine, .kind = "plain", .delay_ms = ms);
+    lw_explanation explanation = explain(id);
+    snprintf(wanted, sizeof wanted, ", in %s:", words);
+    if (!strstr(explanation.reasons[0], wanted))
+        assert_string_equal(explanation.reasons[0], wanted);
+}
+
+TEST(a_time_is_rounded_to_the_nearest_and_an_hour_is_60_minutes) {
+    open_driven();
+    handle(engine, "plain", do_done, NULL);
+    start(engine);
+    assert_rounds(999, "999 ms");
+    assert_rounds(1499, "1 s");
+    assert_rounds(1500, "2 s");
+    assert_rounds(119499, "119 s");
+    assert_rounds(119500, "2 min");
+    assert_rounds(3599900, "60 min");
+    assert_rounds(3600000, "60 min");
+    assert_rounds(7169999, "119 min");
+    assert_rounds(7170000, "2 h");
+    assert_rounds(47 * 3600000 + 1800000, "2 days");
+    assert_rounds(INT64_C(5) * 86400000 - 1, "5 days");
+    close_driven();
 }
 
 TEST(what_stands_in_the_way_later_is_told_after_the_time) {
     open_driven();
-    lw_id id = SUBMIT(engine, .kind = "mial", .queue = "night", .delay_ms = 150000);
+    handle(engine, "plain", do_done, NULL);
+    SUBMIT(engine, .kind = "plain"); /* a stop has to wait for it */
+    lw_id id = SUBMIT(engine, .kind = "mial", .queue = "night", .delay_ms = 140000);
     assert_status(lw_pause(engine, "night"), LW_OK);
     EXPECT(id,
-           "it is scheduled until 2000-01-01T00:02:30Z, in 2 min: it was submitted with a delay",
+           "it is scheduled until 2000-01-01T00:02:20Z, in 2 min: it was submitted with a delay",
            "the engine has not been started",
            "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it",
            "its queue \"night\" is paused");
     start(engine);
     assert_status(lw_stop(engine, LW_DRAIN, 0), LW_OK);
     EXPECT(id,
-           "it is scheduled until 2000-01-01T00:02:30Z, in 2 min: it was submitted with a delay",
+           "it is scheduled until 2000-01-01T00:02:20Z, in 2 min: it was submitted with a delay",
            "the engine is stopping (drain): it runs only what is due",
            "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it",
            "its queue \"night\" is paused");
+    close_driven();
+}
+
+TEST(when_nothing_more_is_started_that_is_told_before_the_time) {
+    open_driven();
+    handle(engine, "plain", do_done, NULL);
+    start(engine);
+    lw_id first = SUBMIT(engine, .kind = "plain");
+    lw_id later = SUBMIT(engine, .kind = "plain", .delay_ms = 5000);
+    lw_id after = SUBMIT(engine, .kind = "plain", .after = &later, .after_count = 1);
+    assert_status(lw_stop(engine, LW_DRAIN, 0), LW_OK);
+    assert_int_equal(lw_test_run(engine), 1);
+    assert_status(lw_stop(engine, LW_DRAIN, 0), LW_OK);
+    assert_int_equal(state_of(engine, first), LW_FINISHED);
+    EXPECT(later, "the engine has stopped, and starts nothing more",
+           "it is scheduled until 2000-01-01T00:00:05Z, in 5 s: it was submitted with a delay");
+    EXPECT(after, "the engine has stopped, and starts nothing more",
+           "it waits for task 2, which is scheduled");
+    close_driven();
+}
+
+static lw_id asked_in_drop[3];
+static lw_explanation in_drop[3];
+
+static lw_outcome drop_and_explain(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    assert_status(lw_stop(engine, LW_DROP, 1000), LW_PENDING);
+    for (int i = 0; i < 3; i++)
+        assert_status(lw_explain(engine, asked_in_drop[i], &in_drop[i]), LW_OK);
+    return lw_done(ctx);
+}
+
+TEST(a_stop_that_drops_comes_first_for_every_state) {
+    open_driven();
+    handle(engine, "plain", do_done, NULL);
+    handle(engine, "drop", drop_and_explain, NULL);
+    start(engine);
+    SUBMIT(engine, .kind = "drop");
+    asked_in_drop[0] = SUBMIT(engine, .kind = "plain");
+    asked_in_drop[1] = SUBMIT(engine, .kind = "plain", .delay_ms = 5000);
+    asked_in_drop[2] =
+        SUBMIT(engine, .kind = "plain", .after = &asked_in_drop[1], .after_count = 1);
+    assert_int_equal(lw_test_run(engine), 1);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(in_drop[i].reasons[0],
+                            "the engine is stopping (drop): it starts nothing more");
+        EXPECT_FIRST(asked_in_drop[i], "the engine has stopped, and starts nothing more");
+    }
     close_driven();
 }
 
@@ -196,7 +277,27 @@ TEST(a_task_that_waits_says_for_which_and_how_far_that_is) {
     close_driven();
 }
 
+TEST(a_task_that_waits_twice_for_another_counts_it_once) {
+    open_driven();
+    handle(engine, "plain", do_done, NULL);
+    start(engine);
+    lw_id a = SUBMIT(engine, .kind = "plain", .delay_ms = 1000);
+    lw_id b = SUBMIT(engine, .kind = "plain", .delay_ms = 2000);
+    lw_id id = SUBMIT(engine, .kind = "plain", .after = (lw_id[]){a, b, a}, .after_count = 3);
+    EXPECT(id, "it waits for task 1, which is scheduled, and 1 more");
+    lw_id same = SUBMIT(engine, .kind = "plain", .after = (lw_id[]){b, b}, .after_count = 2);
+    EXPECT(same, "it waits for task 2, which is scheduled");
+    assert_int_equal(lw_test_advance(engine, 1000), 1);
+    EXPECT(id, "it waits for task 2, which is scheduled");
+    assert_int_equal(lw_test_advance(engine, 1000), 3);
+    close_driven();
+}
+
 /* ---- enqueued ----------------------------------------------------------------------------- */
+
+#define MIAL                                                                          \
+    "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it; " \
+    "did you mean \"mail\"?"
 
 TEST(an_engine_that_was_not_started_a_missing_handler_and_a_pause_are_told_in_this_order) {
     open_driven();
@@ -204,22 +305,40 @@ TEST(an_engine_that_was_not_started_a_missing_handler_and_a_pause_are_told_in_th
     lw_id id = SUBMIT(engine, .kind = "mail"), odd = SUBMIT(engine, .kind = "mial", .queue = "q");
     EXPECT(id, "the engine has not been started");
     assert_status(lw_pause(engine, "q"), LW_OK);
-    EXPECT(odd, "the engine has not been started",
-           "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it",
-           "its queue \"q\" is paused");
+    EXPECT(odd, "the engine has not been started", MIAL, "its queue \"q\" is paused");
     start(engine);
-    EXPECT(odd, "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it",
-           "its queue \"q\" is paused");
+    EXPECT(odd, MIAL, "its queue \"q\" is paused");
     assert_status(lw_resume(engine, "q"), LW_OK);
-    EXPECT(odd, "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it");
+    EXPECT(odd, MIAL);
     assert_int_equal(lw_test_run(engine), 1);
     /* and it stays */
-    EXPECT(odd, "its kind \"mial\" has no handler here, and no worker elsewhere has claimed it");
+    EXPECT(odd, MIAL);
+    close_driven();
+}
+
+TEST(a_kind_without_a_handler_names_the_nearest_that_has_one) {
+    open_driven();
+    for (int i = 0; i < 200; i++) { /* more than are looked at in one go */
+        char kind[16];
+        snprintf(kind, sizeof kind, "kind-%d", i);
+        handle(engine, kind, do_done, NULL);
+        if (i == 70)
+            handle(engine, "send-email", do_done, NULL);
+    }
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "sendEmail"), far = SUBMIT(engine, .kind = "backup");
+    SUBMIT(engine, .kind = "sendemail"); /* nearer, but it has no handler, either */
+    EXPECT(id,
+           "its kind \"sendEmail\" has no handler here, and no worker elsewhere has claimed it; "
+           "did you mean \"send-email\"?");
+    EXPECT(far, "its kind \"backup\" has no handler here, and no worker elsewhere has claimed it");
     close_driven();
 }
 
 TEST(a_stop_that_drops_is_the_first_reason_and_one_that_drains_the_last) {
     open_driven();
+    handle(engine, "plain", do_done, NULL);
+    SUBMIT(engine, .kind = "plain"); /* a stop has to wait for it */
     lw_id id = SUBMIT(engine, .kind = "none");
     start(engine);
     assert_status(lw_stop(engine, LW_DRAIN_ALL, 0), LW_OK);
@@ -229,7 +348,7 @@ TEST(a_stop_that_drops_is_the_first_reason_and_one_that_drains_the_last) {
     EXPECT(id, "its kind \"none\" has no handler here, and no worker elsewhere has claimed it",
            "the engine is stopping (drain): it runs only what is due");
     assert_status(lw_stop(engine, LW_DROP, 0), LW_OK);
-    EXPECT(id, "the engine is stopping (drop): it starts nothing more",
+    EXPECT(id, "the engine has stopped, and starts nothing more",
            "its kind \"none\" has no handler here, and no worker elsewhere has claimed it");
     close_driven();
 }

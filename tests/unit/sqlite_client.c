@@ -465,7 +465,7 @@ TEST(a_client_explains_what_it_can_see) {
     make_store();
     lw_engine *reader = open_reader(), *client = open_client();
     lw_id id = SUBMIT(client, .kind = "gate");
-    lw_id next = SUBMIT(client, .kind = "mail", .after = &id, .after_count = 1);
+    lw_id next = SUBMIT(client, .kind = "mail", .after = (lw_id[]){id, id}, .after_count = 2);
     lw_id later = SUBMIT(client, .kind = "mail", .delay_ms = 3600000);
     assert_status(lw_explain(reader, id, &why), LW_OK);
     CHECK(strstr(why.reasons[0], "outbox") && strstr(why.reasons[1], "nobody owns"));
@@ -474,6 +474,7 @@ TEST(a_client_explains_what_it_can_see) {
     await_that(lw_explain(reader, id, &why) == LW_OK && why.state == LW_STARTED);
     CHECK(strstr(why.reasons[0], "runs it"));
     await_that(lw_explain(reader, next, &why) == LW_OK && strstr(why.reasons[0], "waits for task"));
+    CHECK(!strstr(why.reasons[0], "more"));
     await_that(lw_explain(reader, later, &why) == LW_OK && why.state == LW_SCHEDULED);
     CHECK(strstr(why.reasons[0], "delay"));
     gate_open(&gate);
