@@ -1,7 +1,9 @@
 /* What every public header needs: how symbols are exported, and two words about numbers.
  *
- * Options structs follow one rule everywhere: a field left 0 has its default, -1 means none or
- * unlimited, and LW_ZERO means a real zero where 0 would be the default. Each struct begins with
+ * Options structs follow one rule: a field left 0 has its default; -1 means none or unlimited, and
+ * is refused (LW_EINVAL) where there is no such thing; LW_ZERO means a real zero where 0 would be
+ * the default. The times of a task itself (delay_ms, run_at_ms, start_by_ms, finish_by_ms) are none
+ * unless they are given: there 0 is none, and -1 is refused, too. Each struct begins with
  * `struct_size`, which the LW_..._OPTIONS macros fill: by it the library knows the header that a
  * program was built against, and refuses one that it does not know.
  */
@@ -28,8 +30,9 @@
 #define LW_END_DECLS
 #endif
 
-/* The address of an options struct, in C and in C++ alike; it lives to the end of the statement or
- * block. */
+/* The address of an options struct, in C and in C++ alike, to be written into the call that wants
+ * it. In C it lives to the end of the block, in C++ only to the end of the statement: a variable
+ * that keeps it points to nothing by then. */
 #if defined(__cplusplus)
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC system_header /* fields left out have their defaults: no warning about them */

@@ -7,8 +7,8 @@
  *     lw_handle(engine, "send-email", send_email, LW_HANDLER_OPTIONS(.timeout_ms = 30000));
  *     if (lw_start(engine, &err) < 0)
  *         return complain(err.message);
- *     const lw_task *task = LW_TASK(.kind = "send-email", .payload = LW_TEXT("ann@example.org"));
- *     lw_submit(engine, task, &id, &err);
+ *     lw_submit(engine, LW_TASK(.kind = "send-email", .payload = LW_TEXT("ann@example.org")), &id,
+ *               &err);
  *     ...
  *     lw_stop(engine, LW_DRAIN, 10000);
  *     lw_close(engine);
@@ -260,8 +260,9 @@ typedef void (*lw_submitted)(void *user, int status, lw_id id);
  * each is made exactly once; those that a stop did not wait for are made before the engine is
  * freed, and must not call it any more then. An engine without workers calls inside lw_test_run,
  * lw_test_advance, lw_stop and lw_close.
- * Returns LW_OK: `done` will be called. Negative, and it never is, as lw_submit; LW_ESYSTEM: there
- * is no thread for it. Since: 0.3 */
+ * Returns LW_OK: `done` will be called. Negative, and it never is, as lw_submit; LW_EFULL also, at
+ * once and whatever the policy, when as many calls are outstanding as there may be tasks, the
+ * reserve included; LW_ESYSTEM: there is no thread for it. Since: 0.3 */
 LW_API int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, void *user,
                            lw_error *err);
 
@@ -447,7 +448,8 @@ LW_API int lw_metrics_write(lw_engine *engine,
  * LW_ETIMEDOUT: something still runs or waits; a later stop can wait again. LW_PENDING: called
  * inside a handler or callback: the stop has begun, and nobody was waited for; contexts are done
  * when timeout_ms have passed all the same. LW_EINVAL, LW_EFORKED. Idempotent, any number at once;
- * a harder mode wins. Since: 0.2 */
+ * of several stops the hardest wins, in whatever order they come: drop over drain over drain all.
+ * Since: 0.2 */
 LW_API int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms);
 
 /* Waits, without stopping, until nothing runs, all callbacks have returned, and nothing waits that

@@ -2,8 +2,8 @@
  * for a time; whoever has a task finishes it, or extends its lease, before that is over.
  *
  *     lw_snapshot task = LW_SNAPSHOT_INIT;
- *     lw_claim_options *options = LW_CLAIM_OPTIONS(.holder = "worker 7", .lease_ms = 30000);
- *     if (lw_lease_claim(engine, options, &task, &err) == 1) {
+ *     if (lw_lease_claim(engine, LW_CLAIM_OPTIONS(.holder = "worker 7", .lease_ms = 30000), &task,
+ *                        &err) == 1) {
  *         ...                                    (task.payload, task.attempts, task.checkpoint)
  *         lw_settlement end = {.id = task.id, .token = task.token, .outcome = LW_OUTCOME_DONE};
  *         lw_lease_settle(engine, &end, 1, 0, &err);

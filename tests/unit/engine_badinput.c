@@ -127,6 +127,8 @@ TEST(tasks_that_make_no_sense_are_refused_with_what_was_seen) {
     assert_refused(engine, LW_TASK(.kind = "mail", .delay_ms = -1), "delay_ms is -1");
     assert_refused(engine, LW_TASK(.kind = "mail", .delay_ms = INT64_MAX), "delay_ms");
     assert_refused(engine, LW_TASK(.kind = "mail", .start_by_ms = -5), "start_by_ms is -5");
+    assert_refused(engine, LW_TASK(.kind = "mail", .start_by_ms = -1), "start_by_ms is -1");
+    assert_refused(engine, LW_TASK(.kind = "mail", .finish_by_ms = -1), "finish_by_ms is -1");
     assert_refused(engine, LW_TASK(.kind = "mail", .finish_by_ms = INT64_MAX), "finish_by_ms");
     assert_refused(engine, LW_TASK(.kind = "mail", .run_at_ms = -1), "run_at_ms is -1");
     assert_refused(engine, LW_TASK(.kind = "mail", .run_at_ms = INT64_MAX), "run_at_ms");

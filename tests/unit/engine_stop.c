@@ -228,6 +228,15 @@ static void *stop_engine(void *engine) {
     return NULL;
 }
 
+TEST(a_drain_wins_over_a_drain_of_all_that_comes_later) {
+    lw_engine *engine = open_one();
+    lw_id later = SUBMIT(engine, .kind = "mail", .delay_ms = 3600000);
+    assert_status(lw_stop(engine, LW_DRAIN, LONG_MS), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN_ALL, LONG_MS), LW_OK);
+    assert_int_equal(state_of(engine, later), LW_SCHEDULED);
+    close_engine(engine);
+}
+
 TEST(any_number_may_stop_at_once) {
     lw_engine *engine = open_one();
     pthread_t threads[8];
