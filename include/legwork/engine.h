@@ -111,7 +111,8 @@ typedef enum lw_role { LW_ROLE_OWNER = 0, LW_ROLE_CLIENT = 1, LW_ROLE_READER = 2
 
 typedef struct lw_engine_options {
     size_t struct_size;
-    const char *name; /* of threads and log lines: at most LW_POOL_NAME_MAX. Default: "legwork" */
+    const char *name; /* of threads, log lines and figures: at most LW_POOL_NAME_MAX bytes of UTF-8,
+                         no control bytes. Default: "legwork" */
     int workers;      /* threads that run handlers. LW_ZERO: none; the program drives the engine
                          itself (legwork/testing.h). Default: one per usable core */
     int stuck_max;    /* threads that may replace stuck ones. LW_ZERO: none. Default: 16 */

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "engine/range.h"
+#include "store/check.h"
 #include "store/store.h"
 
 #include <limits.h>
@@ -51,6 +52,16 @@ static int usable_cores(void) {
     return count > 0 ? count : 1;
 }
 
+/* It stands in log lines and in labels of figures. */
+static int check_name(const char *name, lw_error *err) {
+    if (lw__check_shown("name", name, LW_KEY_MAX, err) < 0)
+        return LW_EINVAL;
+    if (name[0] != 0 && strlen(name) <= LW_POOL_NAME_MAX)
+        return LW_OK;
+    return lw__error_set(err, LW_EINVAL, 0, "name \"%.32s\" has %zu letters, must have 1 to %d",
+                         name, strlen(name), LW_POOL_NAME_MAX);
+}
+
 static int validate_engine_handles(const lw_engine_options *o, lw_error *err) {
     if (o->allocator && !o->allocator->resize)
         return lw__error_set(err, LW_EINVAL, 0, "allocator has no resize function");
@@ -74,9 +85,8 @@ static int validate_engine(const lw_engine_options *o, lw_error *err) {
         {"reserve", o->reserve, 1, LW_TASKS_MAX, true, false},
         {"submit_timeout_ms", o->submit_timeout_ms, 1, LW_TIMEOUT_MS_MAX, true, true},
     };
-    if (o->name && (o->name[0] == 0 || strlen(o->name) > LW_POOL_NAME_MAX))
-        return lw__error_set(err, LW_EINVAL, 0, "name \"%.32s\" has %zu letters, must have 1 to %d",
-                             o->name, strlen(o->name), LW_POOL_NAME_MAX);
+    if (o->name && check_name(o->name, err) < 0)
+        return LW_EINVAL;
     if (CHECK_RANGES(ranges, err) < 0 || check_overflow((int)o->overflow, false, err) < 0)
         return LW_EINVAL;
     if ((unsigned)o->role > LW_ROLE_READER)

@@ -2,6 +2,9 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
+
+#include <string.h>
 
 #define RUN_AT_MS_MAX (INT64_MAX / 1000000 / 2) /* the year 2116: times in ns have room to spare */
 
@@ -116,4 +119,17 @@ int lw__check_task(const lw_task *task, lw_error *err) {
     if (!task->kind && !task->run)
         return lw__error_set(err, LW_EINVAL, 0, "the task has no kind, and no function either");
     return LW_OK;
+}
+
+int lw__check_shown(const char *what, const char *text, size_t max, lw_error *err) {
+    char head[LW_KEY_MAX + 1];
+    lw_error said;
+    size_t size = strnlen(text, max + 1);
+    if (size > max)
+        size = lw__text_cut(text, max);
+    memcpy(head, text, size);
+    head[size] = 0;
+    if (size == 0 || lw__key_check(head, &said) == LW_OK)
+        return LW_OK;
+    return lw__error_set(err, LW_EINVAL, 0, "%s%s", what, said.message + strlen("key"));
 }

@@ -3,12 +3,15 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
+#include "store/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define SCHEME_MAX 32
 #define LIST_MAX 128
+#define SHOWN_MAX 64 /* of a URL in a sentence */
 
 static const char *why_absent(const char *scheme) {
     const struct lw__absent_store *absent = lw__absent_stores;
@@ -29,6 +32,10 @@ static int refuse_scheme(const char *url, size_t scheme_size, lw_error *err) {
     const char *known[LW__STORES_MAX];
     size_t count = 0;
     char scheme[SCHEME_MAX], list[LIST_MAX] = "";
+    if (lw__check_shown("the URL", url, SHOWN_MAX, err) < 0)
+        return LW_EINVAL;
+    int shown =
+        (int)(strnlen(url, SHOWN_MAX + 1) > SHOWN_MAX ? lw__text_cut(url, SHOWN_MAX) : SHOWN_MAX);
     for (; lw__stores[count] != NULL; count++)
         known[count] = lw__stores[count]->scheme;
     size_t size = scheme_size < sizeof scheme ? scheme_size : sizeof scheme - 1;
@@ -36,13 +43,14 @@ static int refuse_scheme(const char *url, size_t scheme_size, lw_error *err) {
     scheme[size] = 0;
     const char *why = why_absent(scheme), *nearest = lw__name_nearest(scheme, known, count);
     if (why)
-        return lw__error_set(err, LW_EINVAL, 0, "no store for \"%.64s\": %s", url, why);
+        return lw__error_set(err, LW_EINVAL, 0, "no store for \"%.*s\": %s", shown, url, why);
     if (nearest)
         return lw__error_set(err, LW_EINVAL, 0,
-                             "no store is called \"%.64s\"; did you mean \"%s:\"?", url, nearest);
+                             "no store is called \"%.*s\"; did you mean \"%s:\"?", shown, url,
+                             nearest);
     list_known(list, sizeof list, known, count);
-    return lw__error_set(err, LW_EINVAL, 0, "no store is called \"%.64s\"; a URL begins with %s",
-                         url, list);
+    return lw__error_set(err, LW_EINVAL, 0, "no store is called \"%.*s\"; a URL begins with %s",
+                         shown, url, list);
 }
 
 int lw__store_open(struct lw__store **store, const char *url,

@@ -47,6 +47,19 @@ TEST(a_url_of_any_length_is_refused_with_a_sentence) {
     assert_refused_url(url, "mmm");
 }
 
+TEST(a_url_that_a_terminal_cannot_show_is_refused_without_being_shown) {
+    assert_refused_url("mem\nory:", "the URL \"mem\\x0aory:\" has the byte 0x0a at position 4");
+    assert_refused_url("memory\x1b[2J", "\\x1b[2J");
+    assert_refused_url("m\xff:", "begins no character of UTF-8");
+    assert_refused_url("\n:", "\\x0a");
+    assert_refused_url("memory:\n",
+                       "the rest of the URL \"\\x0a\" has the byte 0x0a at position 1");
+    /* A letter that would be torn where the URL is cut is left out. */
+    assert_refused_url("a-url-that-has-sixty-three-bytes-before-its-only-letter-of-two-"
+                       "\xc3\xa9:",
+                       "of-two-\"");
+}
+
 TEST(an_engine_without_url_or_place_is_refused) {
     lw_error err = {0};
     lw_engine *engine;

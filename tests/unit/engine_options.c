@@ -224,6 +224,32 @@ TEST(names_of_an_engine_that_fit_no_thread_are_refused) {
     assert_sentence(&err, LW_EINVAL, "\"thirteen-long\" has 13 letters, must have 1 to 12");
 }
 
+TEST(names_of_an_engine_that_a_log_cannot_hold_are_refused) {
+    static const struct {
+        const char *name, *words;
+    } bad[] = {
+        {"a\nb", "name \"a\\x0ab\" has the byte 0x0a at position 2, may not have control bytes"},
+        {"\x7f", "name \"\\x7f\" has the byte 0x7f at position 1, may not have control bytes"},
+        {"na\xffme",
+         "name \"na\\xffme\" has the byte 0xff at position 3, which begins no character"},
+        {"half\xc3",
+         "name \"half\\xc3\" has the byte 0xc3 at position 5, which begins no character"},
+        {"too long, and\na line", "name \"too long, and\\x0aa line\" has the byte 0x0a"},
+    };
+    char long_name[5000];
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        lw_error err = refuse_engine(LW_ENGINE_OPTIONS(.name = bad[i].name));
+        assert_sentence(&err, LW_EINVAL, bad[i].words);
+    }
+    memset(long_name, 'n', sizeof long_name);
+    long_name[7] = '\t';
+    long_name[sizeof long_name - 1] = 0;
+    lw_error err = refuse_engine(LW_ENGINE_OPTIONS(.name = long_name));
+    assert_sentence(&err, LW_EINVAL, "has the byte 0x09 at position 8");
+    struct lw__engine_settings set = ENGINE(.name = "caf\xc3\xa9 no. 7");
+    assert_string_equal(set.name, "caf\xc3\xa9 no. 7");
+}
+
 TEST(handles_of_an_engine_without_their_function_are_refused) {
     lw_error err = refuse_engine(LW_ENGINE_OPTIONS(.allocator = &(lw_allocator){0}));
     assert_sentence(&err, LW_EINVAL, "allocator");

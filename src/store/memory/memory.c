@@ -2,10 +2,13 @@
 #include "store/memory/memory.h"
 
 #include "base/error.h"
+#include "store/check.h"
 #include "store/index.h"
 
 static int open_memory(struct lw__store **store, const char *rest,
                        const struct lw__store_options *options, lw_error *err) {
+    if (lw__check_shown("the rest of the URL", rest, LW_KEY_MAX, err) < 0)
+        return LW_EINVAL;
     if (*rest)
         return lw__error_set(err, LW_EINVAL, 0,
                              "the store URL is \"memory:%s\", must be just \"memory:\"", rest);
