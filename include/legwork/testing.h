@@ -97,7 +97,9 @@ LW_API int lw_test_advance(lw_engine *engine, int64_t ms);
 /* Lets the next `count` attempts of a kind end so instead of calling its handler: LW_OUTCOME_RETRY
  * or LW_OUTCOME_FAIL with this text, or 0: as a crash. Of engines with workers, too. The `arg` of a
  * task that ends so goes to its on_drop, because no function has had it.
- * Returns LW_OK, LW_EINVAL, LW_ENOMEM, LW_EFORKED. Since: 0.2 */
+ * Returns LW_OK; LW_ENOTFOUND: the engine was started, and nobody has registered that kind or
+ * submitted a task of it: it is misspelt, or its first task comes later than this ("call" and other
+ * kinds of functions); LW_EINVAL, LW_ENOMEM, LW_EFORKED. Since: 0.2 */
 LW_API int lw_test_fail_next(lw_engine *engine, const char *kind, int count, lw_outcome outcome,
                              const char *text);
 

@@ -302,6 +302,23 @@ static lw_outcome do_run(lw_ctx *ctx, const lw_task *task) {
     return lw_done(ctx);
 }
 
+TEST(failures_of_a_kind_that_nobody_knows_are_not_ordered_after_the_start) {
+    OPEN();
+    handle(engine, "mail", do_run, NULL);
+    assert_status(lw_test_fail_next(engine, "early", 1, LW_OUTCOME_FAIL, "no"), LW_OK);
+    start(engine);
+    assert_status(lw_test_fail_next(engine, "mial", 1, LW_OUTCOME_FAIL, "no"), LW_ENOTFOUND);
+    assert_status(lw_test_fail_next(engine, "mial", 0, LW_OUTCOME_FAIL, "no"), LW_ENOTFOUND);
+    assert_status(lw_test_fail_next(engine, "no name", 1, LW_OUTCOME_FAIL, "no"), LW_EINVAL);
+    assert_status(lw_test_fail_next(engine, "mail", 1, LW_OUTCOME_FAIL, "no"), LW_OK);
+    assert_status(lw_test_fail_next(engine, "late", 1, LW_OUTCOME_FAIL, "no"), LW_ENOTFOUND);
+    SUBMIT(engine, .kind = "late", .run = do_run);
+    assert_status(lw_test_fail_next(engine, "late", 1, LW_OUTCOME_FAIL, "no"), LW_OK);
+    assert_int_equal(lw_test_run(engine), 1);
+    assert_int_equal(tally_read(&runs), 0);
+    close_all();
+}
+
 TEST(an_argument_that_no_function_has_had_is_dropped) {
     OPEN();
     start(engine);
