@@ -167,7 +167,7 @@ static void producer_close(bench_producer *producer) {
     (void)producer;
 }
 
-/* ---- E1, E1x4, E2, E3, E7, E8: how long a task takes when there are always more --------------- */
+/* ---- E1, E1x4, E2, E3, E7, E8: how long a task takes when there are always more -------------- */
 
 /* What the tasks of a stream have. */
 enum { NOTHING, KEYS, PAYLOADS };

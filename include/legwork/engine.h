@@ -322,11 +322,11 @@ LW_API int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation);
 /* ---- steer -------------------------------------------------------------------------------- */
 
 /* Aborts a task that waits, at once (LW_OK); asks one that runs to give up, through its context
- * (LW_PENDING): it ends aborted if it gives up because of that, which is to say, returns anything but
- * done or a failure for good. LW_ENOTFOUND: there is none, or it
- * is terminal. LW_EUNSURE: it is done, and not on disk yet; that follows, unless the process dies.
- * LW_EINVAL, LW_EFORKED. A client's question may not get to the file: LW_EBUSY, LW_ECORRUPT,
- * LW_ESYSTEM, and LW_EUNSURE if nobody knows. Since: 0.2 */
+ * (LW_PENDING): it ends aborted if it gives up because of that, which is to say, returns anything
+ * but done or a failure for good. LW_ENOTFOUND: there is none, or it is terminal. LW_EUNSURE: it is
+ * done, and not on disk yet; that follows, unless the process dies. LW_EINVAL, LW_EFORKED. A
+ * client's question may not get to the file: LW_EBUSY, LW_ECORRUPT, LW_ESYSTEM, and LW_EUNSURE if
+ * nobody knows. Since: 0.2 */
 LW_API int lw_cancel(lw_engine *engine, lw_id id);
 
 /* Runs a failed or aborted task again, with a fresh budget, or a scheduled one now.

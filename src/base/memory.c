@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 
 /* Large blocks are the system's own pages, and return to it when they are freed. malloc begins like
- * that, too, but keeps them as soon as the first was freed: of a million tasks that had left, 137 MB
- * stayed in the process. (AddressSanitizer looks for pointers to what is in use in malloc's blocks,
- * and not in such pages.) */
+ * that, too, but keeps them as soon as the first was freed: of a million tasks that had left, 137
+ * MB stayed in the process. (AddressSanitizer looks for pointers to what is in use in malloc's
+ * blocks, and not in such pages.) */
 #if defined(LW__HAS_ASAN)
 #define LARGE SIZE_MAX
 #else

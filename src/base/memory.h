@@ -1,5 +1,6 @@
 /* Memory through an lw_allocator. Everywhere, a NULL allocator means the default one, which is
- * malloc for all but large blocks. All calls give back NULL when there is no memory and never abort.
+ * malloc for all but large blocks. All calls give back NULL when there is no memory and never
+ * abort.
  *
  * Frees take the size of the block again: allocators that a program brings along may depend on it,
  * and the test twin (test_memory.c) checks it. */

@@ -4,8 +4,8 @@
  * threads that free what they have allocated: with malloc both meet at the lock of the submitter's
  * arena, and sleep there (a task with a payload took 600 ns, 400 with this in front); and of what a
  * burst of tasks has left behind malloc gives little back to the system. Here a freed block goes
- * into a ring, from which the next one of its size is taken, without a lock. Beyond that blocks come
- * from slabs, whose chunks return to the other allocator when they are empty.
+ * into a ring, from which the next one of its size is taken, without a lock. Beyond that blocks
+ * come from slabs, whose chunks return to the other allocator when they are empty.
  *
  * The engine puts it in front of the default allocator only: one that a program brings along gets
  * every block, and so do tests in which memory fails.
@@ -44,8 +44,8 @@ struct lw__recycler {
 /* False: no memory. */
 bool lw__recycler_init(struct lw__recycler *recycler, const lw_allocator *source);
 
-/* Gives everything back, whether or not blocks are still in use. Also after an init that failed, and
- * of zeroed memory. */
+/* Gives everything back, whether or not blocks are still in use. Also after an init that failed,
+ * and of zeroed memory. */
 void lw__recycler_free(struct lw__recycler *recycler);
 
 #endif

@@ -222,8 +222,8 @@ struct lw_engine {
     struct lw__engine_settings set;
     struct lw__store *store;
     struct lw__index *index;
-    /* For what is the store's, or will be (specs): the recycler's, unless the program has brought an
-     * allocator along. */
+    /* For what is the store's, or will be (specs): the recycler's, unless the program has brought
+     * an allocator along. */
     const lw_allocator *blocks;
     struct lw__recycler recycler;
     _Atomic uint32_t *is_alive; /* 0 in a forked child */

@@ -231,8 +231,8 @@ void lw__ids_remove(struct lw__ids *ids, uint64_t id) {
 
 /* ---- finding ---- */
 
-/* The place in a leaf does not hang on its shift, which is 0: so both of the leaf's cache lines, that
- * a writer has just had, are on their way at once. */
+/* The place in a leaf does not hang on its shift, which is 0: so both of the leaf's cache lines,
+ * that a writer has just had, are on their way at once. */
 struct lw__task *lw__ids_find(const struct lw__ids *ids, uint64_t id) {
     const struct lw__ids_node *leaf = walk_to_leaf(ids, id);
     return leaf != NULL && covers(leaf, id) ? see_place(leaf, id % PLACES) : NULL;

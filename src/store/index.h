@@ -230,8 +230,8 @@ struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind, u
 /* Opens or shuts the lanes of a kind, after its limit, count or handler has changed. */
 void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind);
 
-/* Frees later, when no reader can be looking. A NULL block is fine. Under back. The second: with all
- * its blocks. */
+/* Frees later, when no reader can be looking. A NULL block is fine. Under back. The second: with
+ * all its blocks. */
 void lw__index_retire_task_locked(struct lw__index *index, struct lw__task *task);
 void lw__index_retire_whole_locked(struct lw__index *index, struct lw__task *task);
 void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t size);
@@ -314,8 +314,8 @@ void lw__index_set_limit_locked(struct lw__index *index, struct lw__task *task);
 
 /* ---- room.c ------------------------------------------------------------------------------- */
 
-/* What has ended takes no room, but memory until it was told: if callbacks are slower than drops and
- * cancels nobody but tasks may submit until they have caught up. As many may be untold as
+/* What has ended takes no room, but memory until it was told: if callbacks are slower than drops
+ * and cancels nobody but tasks may submit until they have caught up. As many may be untold as
  * unfinished, and this many at least: a small engine is not full because of one callback. */
 #define LW__UNTOLD_MIN 1024
 

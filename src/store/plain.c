@@ -1,5 +1,5 @@
-/* The hot path: tasks from whose end nothing follows but that they are retained and make room; and of
- * these, those that are nothing but a kind, from their submit on. The general ways are put.c and
+/* The hot path: tasks from whose end nothing follows but that they are retained and make room; and
+ * of these, those that are nothing but a kind, from their submit on. The general ways are put.c and
  * settle.c; what is here does the same for the plain case in one pass.
  *
  * Measured (callgrind, steady state): accepting a plain task takes 875 instructions by the general

@@ -54,7 +54,8 @@ TEST(nor_does_any_put_that_waits_for_no_other_task) {
     close_store();
 }
 
-/* A key, a payload: what follows from their end is counted as one, and they leave like plain ones. */
+/* A key, a payload: what follows from their end is counted as one, and they leave like plain ones.
+ * */
 TEST(tasks_with_keys_and_payloads_leave_nothing_behind) {
     enum { TASKS = 700, KEPT = 10 };
     open_store();
