@@ -18,7 +18,8 @@ const (
 	recentCount     = 8192
 	readers         = 2
 	snapshotsPerSec = 100_000
-	watchPasses     = 3
+	watchPasses     = 9
+	watchPart       = 3
 	dueMsMin        = 2000
 	dueMsSpread     = 2000
 )
@@ -154,6 +155,7 @@ func runWatched(name string, tasks int) {
 	if tasks > 0 {
 		count = tasks
 	}
+	count /= watchPart
 	for i := range alone {
 		alone[i] = float64(timeStreams(1, count, produceTracked(g, t), t)) / float64(count)
 		watched[i] = float64(timeWatched(g, count, t)) / float64(count)

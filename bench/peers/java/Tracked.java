@@ -14,7 +14,8 @@ final class Tracked {
     private static final int RECENT = 8192;
     private static final int READERS = 2;
     private static final long SNAPSHOTS_PER_S = 100_000;
-    private static final int PASSES = 3;
+    private static final int PASSES = 9;
+    private static final int PART = 3;
     private static final long DUE_MS_MIN = 2000;
     private static final long DUE_MS_SPREAD = 2000;
     private static final long SEED = 88172645463325252L;
@@ -115,7 +116,7 @@ final class Tracked {
         Registry registry = open(LIMIT, RETAINED);
         Throughput t = new Throughput(registry, 1);
         long count = t.findCount(t::count);
-        count = tasks > 0 ? tasks : count;
+        count = (tasks > 0 ? tasks : count) / PART;
         double[] alone = new double[PASSES];
         double[] watched = new double[PASSES];
         for (int i = 0; i < PASSES; i++) {
