@@ -1,5 +1,6 @@
 /* A forked child has nothing but the handle, and every call on it says so. */
 #include "engines.h"
+#include "forks.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,7 +52,7 @@ static int ask(int which) {
 }
 
 static int in_child(int (*check)(void)) {
-    pid_t child = fork();
+    pid_t child = fork_when_settled();
     if (child == 0)
         _exit(check());
     int status = 0;
