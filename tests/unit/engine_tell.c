@@ -461,6 +461,7 @@ TEST(tasks_run_while_there_is_still_much_to_tell) {
     start(engine);
     for (int i = 0; i < CANCELLED; i++)
         assert_status(lw_cancel(engine, SUBMIT(engine, .kind = "by-hand")), LW_OK);
+    tally_await(&slow.arrived, 1); /* the worker is in the first of the callbacks */
     lw_id id = SUBMIT(engine, .kind = "look");
     gate_open(&slow);
     assert_status(lw_wait(engine, id, FOREVER, NULL), LW_OK);
