@@ -28,6 +28,15 @@ if(LEGWORK_SANITIZE)
   endif()
 endif()
 
+# gcc for x86 clears a struct of some hundred bytes with `rep stos`, whose start takes longer than the
+# stores (bench E2 486 -> 453 ns a task, E3 738 -> 703, E8 252 -> 228).
+include(CheckCCompilerFlag)
+set(clear_by_stores -mmemset-strategy=vector_loop:1024:noalign,libcall:-1:noalign)
+check_c_compiler_flag(${clear_by_stores} legwork_can_clear_by_stores)
+if(legwork_can_clear_by_stores)
+  set(legwork_tuning ${clear_by_stores})
+endif()
+
 # legwork_layer_sources(<variable> <folder of src>...): the .c files of these layers.
 function(legwork_layer_sources variable)
   set(sources)
@@ -48,7 +57,8 @@ function(legwork_compile target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON C_VISIBILITY_PRESET hidden)
   # Asserts are part of the program: they stay on in every build type.
-  target_compile_options(${target} PRIVATE -UNDEBUG -pthread ${legwork_warnings} ${legwork_sanitize})
+  target_compile_options(${target} PRIVATE -UNDEBUG -pthread ${legwork_warnings} ${legwork_tuning}
+    ${legwork_sanitize})
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "OBJECT_LIBRARY")
