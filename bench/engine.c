@@ -126,21 +126,33 @@ static const char *format_key(char *key, uint64_t number) {
     return at;
 }
 
-static lw_id submit_one(lw_engine *engine, const char *key, int64_t delay_ms) {
+static void check_submit(int rc, const lw_error *err) {
+    if (rc != LW_OK)
+        bench_die("a task was not accepted: %s", rc < 0 ? err->message : "its key is taken");
+}
+
+static lw_id submit_plain(lw_engine *engine) {
     lw_error err;
     lw_id id;
-    int rc = lw_submit(engine, LW_TASK(.kind = KIND, .key = key, .delay_ms = delay_ms), &id, &err);
-    if (rc != LW_OK)
-        bench_die("a task was not accepted: %s", rc < 0 ? err.message : "its key is taken");
+    check_submit(lw_submit(engine, LW_TASK(.kind = KIND), &id, &err), &err);
     return id;
 }
 
-static void submit_payload(lw_engine *engine) {
-    static const char payload[PAYLOAD_SIZE] = "ann@example.org";
+static void submit_keyed(lw_engine *engine, const char *key) {
     lw_error err;
-    if (lw_submit(engine, LW_TASK(.kind = KIND, .payload = {payload, sizeof payload}), NULL, &err)
-        != LW_OK)
-        bench_die("a task was not accepted: %s", err.message);
+    check_submit(lw_submit(engine, LW_TASK(.kind = KIND, .key = key), NULL, &err), &err);
+}
+
+static void submit_payload(lw_engine *engine) {
+    static const char bytes[PAYLOAD_SIZE] = "ann@example.org";
+    const lw_bytes payload = {bytes, sizeof bytes};
+    lw_error err;
+    check_submit(lw_submit(engine, LW_TASK(.kind = KIND, .payload = payload), NULL, &err), &err);
+}
+
+static void submit_delayed(lw_engine *engine, int64_t delay_ms) {
+    lw_error err;
+    check_submit(lw_submit(engine, LW_TASK(.kind = KIND, .delay_ms = delay_ms), NULL, &err), &err);
 }
 
 static void producer_submit(bench_producer *producer, const bench_task *task) {
@@ -152,10 +164,10 @@ static void producer_submit(bench_producer *producer, const bench_task *task) {
         return;
     }
     if (pool->has_keys) {
-        submit_one(pool->engine, format_key(key, ++pool->submitted), 0);
+        submit_keyed(pool->engine, format_key(key, ++pool->submitted));
         return;
     }
-    lw_id id = submit_one(pool->engine, NULL, 0);
+    lw_id id = submit_plain(pool->engine);
     if (pool->recent)
         __atomic_store_n(&pool->recent[pool->submitted++ % RECENT], id, __ATOMIC_RELAXED);
 }
@@ -343,7 +355,7 @@ static void weigh_waiting(const char *name, long count) {
     engine_plan plan = {count_task, &t, count, RETAINED, &allocator};
     lw_engine *engine = open_idle(&plan);
     for (long i = 0; i < count; i++)
-        submit_one(engine, NULL, 0);
+        submit_plain(engine);
     report_weight(name, "waiting", bench_load(&bytes), count);
     report_weight(name, "waiting_resident", bench_resident_bytes() - resident_bytes, count);
     start_engine(engine);
@@ -391,7 +403,7 @@ static void run_delayed(const char *name, long tasks) {
     for (long i = 0; i < count; i++) {
         int64_t due_ms = DUE_MS_MIN + (int64_t)(next_random(&random) % DUE_MS_SPREAD);
         int64_t delay_ms = due_ms - (bench_now_ns() - start_ns) / NS_PER_MS;
-        submit_one(pool.engine, NULL, delay_ms > 0 ? delay_ms : 1);
+        submit_delayed(pool.engine, delay_ms > 0 ? delay_ms : 1);
     }
     int64_t inserted_ns = bench_now_ns();
     bench_latch_wait(&t.all_done);

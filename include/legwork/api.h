@@ -37,11 +37,10 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC system_header /* fields left out have their defaults: no warning about them */
 #endif
-#define LW_OPTIONS_OF(type, ...) (::legwork_detail::hold<type>(type{__VA_ARGS__}).ptr())
+#define LW_OPTIONS_OF(type, ...) (::legwork_detail::hold<type>{type{__VA_ARGS__}}.ptr())
 namespace legwork_detail {
 template <typename T> struct hold {
     T value;
-    explicit hold(const T &v) : value(v) {}
     const T *ptr() const {
         return &value;
     }

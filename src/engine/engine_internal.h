@@ -386,7 +386,8 @@ void lw__spec_free(lw_engine *engine, struct lw__put *put);
 /* A kind, perhaps a queue, and nothing else: for the store's put_plain. Names the kind and queue of
  * one; false: they are not known yet, or need a closer look. */
 bool lw__spec_is_plain(const lw_task *task);
-bool lw__spec_name_plain(lw_engine *engine, const lw_task *task, struct lw__put *put);
+bool lw__spec_name_plain(lw_engine *engine, const char *kind, const char *queue,
+                         struct lw__put *put);
 
 /* ---- submit.c ----------------------------------------------------------------------------- */
 

@@ -188,16 +188,17 @@ static int fill_rest(lw_engine *engine, const lw_task *task, struct lw__kind_inf
     return rc;
 }
 
-bool lw__spec_name_plain(lw_engine *engine, const lw_task *task, struct lw__put *put) {
-    struct lw__kind_info *kind = lw__registry_find_kind(engine, task->kind);
-    struct lw__queue_info *queue =
-        task->queue ? lw__registry_find_queue(engine, task->queue) : engine->default_queue;
-    if (!kind || !queue)
+bool lw__spec_name_plain(lw_engine *engine, const char *kind, const char *queue,
+                         struct lw__put *put) {
+    struct lw__kind_info *kind_info = lw__registry_find_kind(engine, kind);
+    struct lw__queue_info *queue_info =
+        queue ? lw__registry_find_queue(engine, queue) : engine->default_queue;
+    if (!kind_info || !queue_info)
         return false;
-    if (!kind->run && !atomic_load_explicit(&kind->is_awaiting, memory_order_relaxed))
+    if (!kind_info->run && !atomic_load_explicit(&kind_info->is_awaiting, memory_order_relaxed))
         return false; /* the first that waits for a handler says so: the general way does */
-    put->kind = kind->number;
-    put->queue = queue->number;
+    put->kind = kind_info->number;
+    put->queue = queue_info->number;
     put->priority = DEFAULT_PRIORITY;
     return true;
 }

@@ -353,11 +353,11 @@ static bool was_turned_away(int rc) {
 }
 
 /* A plain task that finds room: most are. False: the general way. */
-static bool submit_plain(lw_engine *engine, const lw_task *task, lw_id *id, int *rc,
-                         lw_error *err) {
+LW__INLINE bool submit_plain(lw_engine *engine, const char *kind, const char *queue, lw_id *id,
+                             int *rc, lw_error *err) {
     struct lw__put one;
     uint64_t accepted;
-    if (!lw__spec_is_plain(task) || !lw__spec_name_plain(engine, task, &one))
+    if (!lw__spec_name_plain(engine, kind, queue, &one))
         return false;
     *rc = engine->store->ops->put_plain(engine->store, lw__engine_recent(engine), &one, &accepted);
     if (was_turned_away(*rc))
@@ -372,18 +372,10 @@ static bool submit_plain(lw_engine *engine, const lw_task *task, lw_id *id, int 
     return true;
 }
 
-int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) {
+static int submit_any(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) {
     struct lw__put one;
-    int rc = lw__engine_check(engine);
-    if (rc < 0)
-        return lw__error_set(err, rc, 0, "%s",
-                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
-    if (__builtin_expect(lw__engine_remote(engine) != NULL, 0))
-        return lw__client_submit(engine, &task, 1, id, err);
-    if (submit_plain(engine, task, id, &rc, err))
-        return rc;
     uint64_t now = lw__engine_recent(engine);
-    rc = lw__spec_prepare(engine, task, &now, &one, err);
+    int rc = lw__spec_prepare(engine, task, &now, &one, err);
     if (rc < 0)
         return rc;
     struct submission s = {.engine = engine,
@@ -401,6 +393,38 @@ int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) 
     if (id && rc >= 0)
         *id = one.id;
     return rc;
+}
+
+static int refuse_engine(int rc, lw_error *err) {
+    return lw__error_set(err, rc, 0, "%s",
+                         rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+}
+
+int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return refuse_engine(rc, err);
+    if (__builtin_expect(lw__engine_remote(engine) != NULL, 0))
+        return lw__client_submit(engine, &task, 1, id, err);
+    if (lw__spec_is_plain(task) && submit_plain(engine, task->kind, task->queue, id, &rc, err))
+        return rc;
+    return submit_any(engine, task, id, err);
+}
+
+int lw_submit_short(lw_engine *engine, const char *kind, const char *queue, const char *key,
+                    lw_bytes payload, lw_id *id, lw_error *err) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0)
+        return refuse_engine(rc, err);
+    bool is_plain = kind && !key && !payload.data && payload.size == 0;
+    bool is_remote = lw__engine_remote(engine) != NULL;
+    if (is_plain && !is_remote && submit_plain(engine, kind, queue, id, &rc, err))
+        return rc;
+    const lw_task whole = {
+        .struct_size = sizeof whole, .kind = kind, .queue = queue, .key = key, .payload = payload};
+    const lw_task *task = &whole;
+    return is_remote ? lw__client_submit(engine, &task, 1, id, err)
+                     : submit_any(engine, task, id, err);
 }
 
 /* ---- without waiting ---------------------------------------------------------------------- */
@@ -453,8 +477,7 @@ int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, v
     if (!err)
         err = &own;
     if (rc < 0)
-        return lw__error_set(err, rc, 0, "%s",
-                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+        return refuse_engine(rc, err);
     if (!done)
         return lw__error_set(err, LW_EINVAL, 0,
                              "done is NULL: there is nobody to tell; lw_submit waits instead");
@@ -503,8 +526,7 @@ int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t count,
                    lw_error *err) {
     int rc = lw__engine_check(engine);
     if (rc < 0)
-        return lw__error_set(err, rc, 0, "%s",
-                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+        return refuse_engine(rc, err);
     if (count == 0)
         return LW_OK;
     if (!tasks || count > LW_SUBMIT_MAX)
