@@ -147,8 +147,12 @@ void lw__grace_retire(struct lw__grace *grace, void *ptr, uintptr_t detail) {
     grace->free_fn(grace->user, ptr, detail);
 }
 
-/* After a reader that stayed for long: the ring is empty now, so that nothing in it moves. */
-static void shrink(struct lw__grace *grace) {
+/* After a reader that stayed for long, when `count` were retired. The ring is empty, so that nothing
+ * in it moves. */
+static void shrink(struct lw__grace *grace, uint32_t count) {
+    if (grace->old != grace->end || grace->capacity <= CAPACITY_KEPT
+        || count >= grace->capacity / 8)
+        return;
     size_t size = grace->capacity * sizeof *grace->items;
     struct lw__grace_item *items = lw__resize(grace->allocator, grace->items, size, size / 2);
     if (items == NULL)
@@ -163,6 +167,13 @@ void lw__grace_collect(struct lw__grace *grace) {
         return;
     while (grace->old != grace->end && turn_epoch(grace)) {
     }
-    if (grace->old == grace->end && grace->capacity > CAPACITY_KEPT && count < grace->capacity / 8)
-        shrink(grace);
+    shrink(grace, count);
+}
+
+/* Whoever is inside after both turns came after the first of them, and so after what was before. */
+bool lw__grace_pass(struct lw__grace *grace) {
+    uint32_t count = retired_count(grace);
+    bool has_passed = turn_epoch(grace) && turn_epoch(grace);
+    shrink(grace, count);
+    return has_passed;
 }

@@ -183,7 +183,7 @@ void lw__index_remove_locked(struct lw__index *index, struct lw__task *task) {
     lw__ids_remove(&index->ids, task->id);
     if (spec && index->journal)
         lw__lean_count_out_locked(index, spec);
-    lw__index_retire_whole_locked(index, task);
+    lw__index_free_whole_locked(index, task, true);
 }
 
 /* ---- telling ------------------------------------------------------------------------------ */

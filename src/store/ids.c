@@ -216,17 +216,36 @@ static struct lw__ids_node *walk_to_leaf(const struct lw__ids *ids, uint64_t id)
     return node;
 }
 
-void lw__ids_remove(struct lw__ids *ids, uint64_t id) {
-    drop_left_behind(ids);
+/* Removes the first of them, and those after it that are of the same leaf. Returns how many. */
+static uint32_t remove_some(struct lw__ids *ids, const uint64_t *removed, uint32_t count) {
     struct lw__ids_node *leaf = ids->removal_leaf; /* neighbours leave one after the other, too */
-    if (leaf == NULL || !covers(leaf, id))
-        leaf = walk_to_leaf(ids, id);
-    assert(leaf != NULL && covers(leaf, id) && see(leaf, id) != NULL);
+    if (leaf == NULL || !covers(leaf, removed[0]))
+        leaf = walk_to_leaf(ids, removed[0]);
+    assert(leaf != NULL && covers(leaf, removed[0]));
+    uint64_t taken = see_taken(leaf);
+    uint32_t i = 0;
+    for (; i < count && covers(leaf, removed[i]); i++) {
+        uint64_t place = removed[i] % PLACES;
+        assert(taken >> place & 1);
+        atomic_store_explicit(&leaf->places[place], NULL, memory_order_release);
+        taken &= ~(UINT64_C(1) << place);
+    }
+    atomic_store_explicit(&leaf->taken, taken, memory_order_release);
     ids->removal_leaf = leaf;
-    put(leaf, id, NULL);
-    ids->count--;
-    if (see_taken(leaf) == 0 && leaf != ids->last_leaf)
+    if (taken == 0 && leaf != ids->last_leaf)
         drop_leaf(ids, leaf);
+    return i;
+}
+
+void lw__ids_remove_many(struct lw__ids *ids, const uint64_t *removed, uint32_t count) {
+    drop_left_behind(ids);
+    for (uint32_t i = 0; i < count;)
+        i += remove_some(ids, removed + i, count - i);
+    ids->count -= count;
+}
+
+void lw__ids_remove(struct lw__ids *ids, uint64_t id) {
+    lw__ids_remove_many(ids, &id, 1);
 }
 
 /* ---- finding ---- */

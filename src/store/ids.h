@@ -52,8 +52,9 @@ void lw__ids_free_node(struct lw__ids *ids, void *node);
 bool lw__ids_insert(struct lw__ids *ids, uint64_t id, struct lw__task *task);
 bool lw__ids_append(struct lw__ids *ids, uint64_t id, struct lw__task *task);
 
-/* The id must be there. Cannot fail. */
+/* The id must be there; all of them must. Cannot fail. Of many, neighbours are removed together. */
 void lw__ids_remove(struct lw__ids *ids, uint64_t id);
+void lw__ids_remove_many(struct lw__ids *ids, const uint64_t *removed, uint32_t count);
 
 /* NULL: none. */
 struct lw__task *lw__ids_find(const struct lw__ids *ids, uint64_t id);

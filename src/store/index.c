@@ -45,11 +45,10 @@ static struct lw__task *take_spare(struct lw__index *index) {
 /* Under back. */
 static void give_spare(struct lw__index *index, struct lw__task *task) {
     struct lw__magazine *spares = &index->spares;
-    uint32_t begin = atomic_load_explicit(&index->spares_begin, memory_order_acquire);
-    uint32_t end = atomic_load_explicit(&spares->end, memory_order_relaxed);
-    if (end - begin < LW__MAGAZINE) {
-        spares->items[end % LW__MAGAZINE] = task;
-        atomic_store_explicit(&spares->end, end + 1, memory_order_release);
+    if (spares->filled - spares->begin_seen == LW__MAGAZINE)
+        spares->begin_seen = atomic_load_explicit(&index->spares_begin, memory_order_acquire);
+    if (spares->filled - spares->begin_seen < LW__MAGAZINE) {
+        spares->items[spares->filled++ % LW__MAGAZINE] = task;
     } else {
         task->link.next = spares->surplus;
         spares->surplus = &task->link;
@@ -110,19 +109,26 @@ void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t 
         lw__grace_retire(&index->grace, block, size);
 }
 
-void lw__index_retire_whole_locked(struct lw__index *index, struct lw__task *task) {
+static void let_go(struct lw__index *index, void *ptr, uintptr_t detail, bool can_be_seen) {
+    if (can_be_seen)
+        lw__grace_retire(&index->grace, ptr, detail);
+    else
+        free_retired(index, ptr, detail);
+}
+
+void lw__index_free_whole_locked(struct lw__index *index, struct lw__task *task, bool can_be_seen) {
     struct lw__spec *spec = lw__task_spec(task);
     struct lw__errors *errors = lw__see(&task->errors);
     struct lw__output *output = lw__see(&task->output);
     if (spec && spec->member)
-        lw__index_retire_block_locked(index, spec->member, sizeof *spec->member);
+        let_go(index, spec->member, sizeof *spec->member, can_be_seen);
     if (spec)
-        lw__index_retire_block_locked(index, spec, spec->size);
+        let_go(index, spec, spec->size, can_be_seen);
     if (errors)
-        lw__index_retire_block_locked(index, errors, errors->size);
+        let_go(index, errors, errors->size, can_be_seen);
     if (output)
-        lw__index_retire_block_locked(index, output, output->size);
-    lw__index_retire_task_locked(index, task);
+        let_go(index, output, output->size, can_be_seen);
+    let_go(index, task, DETAIL_TASK, can_be_seen);
 }
 
 static bool is_same_key(const struct lw__task *task, uint32_t kind, const char *key,

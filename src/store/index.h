@@ -104,15 +104,19 @@ struct lw__dependency {
 #define LW__AWAIT_BUCKETS 64
 
 /* Free tasks as an array, so that the cache lines of the next ones can be asked for early: they
- * were last written on another core. Filled under `back`, emptied under `mu`. A few batches of
- * them, or they would go to the slab and come back (256 instead: 9 % with four submitters). */
+ * were last written on another core. Filled under `back`, emptied under `mu`, and each side writes
+ * where the other reads once for many of them. A few batches of them, or they would go to the slab
+ * and come back (256 instead: 9 % with four submitters). */
 #define LW__MAGAZINE 1024
 
 struct lw__magazine {
+    /* written under back, read under mu */
+    _Alignas(64) _Atomic uint32_t end; /* up to here they can be taken */
     /* guarded by back */
-    _Alignas(64) _Atomic uint32_t end;
-    struct lw__task *items[LW__MAGAZINE];
+    _Alignas(64) uint32_t filled; /* up to here there are some; `end` follows, when back is given */
+    uint32_t begin_seen;          /* spares_begin, as it was once */
     struct lw__task_link *surplus; /* those for which there is no place; NULL unless back is held */
+    _Alignas(64) struct lw__task *items[LW__MAGAZINE];
 };
 
 struct lw__index {
@@ -182,6 +186,12 @@ _Static_assert(offsetof(struct lw__index, spares) - offsetof(struct lw__index, m
 
 void lw__index_give_surplus_locked(struct lw__index *index);
 
+/* Under back, before that is given: what was freed can be used again. */
+static inline void lw__index_show_spares(struct lw__index *index) {
+    if (atomic_load_explicit(&index->spares.end, memory_order_relaxed) != index->spares.filled)
+        atomic_store_explicit(&index->spares.end, index->spares.filled, memory_order_release);
+}
+
 static inline void lw__index_lock(struct lw__index *index) LW__ACQUIRE(&index->mu) LW__UNCHECKED {
     lw__brief_lock(&index->back);
     lw__brief_lock(&index->mu);
@@ -190,6 +200,7 @@ static inline void lw__index_lock(struct lw__index *index) LW__ACQUIRE(&index->m
 static inline void lw__index_unlock(struct lw__index *index) LW__RELEASE(&index->mu) LW__UNCHECKED {
     if (__builtin_expect(index->spares.surplus != NULL, 0))
         lw__index_give_surplus_locked(index);
+    lw__index_show_spares(index);
     lw__brief_unlock(&index->mu);
     lw__brief_unlock(&index->back);
 }
@@ -231,9 +242,9 @@ struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind, u
 void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind);
 
 /* Frees later, when no reader can be looking. A NULL block is fine. Under back. The second: with
- * all its blocks. */
+ * all its blocks, and at once if nobody can (lw__grace_pass). */
 void lw__index_retire_task_locked(struct lw__index *index, struct lw__task *task);
-void lw__index_retire_whole_locked(struct lw__index *index, struct lw__task *task);
+void lw__index_free_whole_locked(struct lw__index *index, struct lw__task *task, bool can_be_seen);
 void lw__index_retire_block_locked(struct lw__index *index, void *block, size_t size);
 
 /* A zeroed task with this id (0: the next one), which readers can find, but do not take for one
@@ -478,10 +489,10 @@ void lw__retain_locked(struct lw__index *index, struct lw__task *task, uint64_t 
 
 /* The same in three steps, for finished ones of one kind. Under back alone: keep each; take out
  * those that have to go, at most `max`, as long as there is nothing left to do but to take them out
- * of the ids and keys, and to retire them. Then under both: what the second could not do. */
-void lw__retain_plain(struct lw__kind *kind, struct lw__task *task);
+ * of the ids and keys, and to free them. Then under both: what the second could not do. */
+void lw__retain_plain(struct lw__kind *kind, struct lw__task *const *tasks, uint32_t count);
 uint32_t lw__retain_choose(struct lw__kind *kind, uint64_t now, struct lw__task **leaving,
-                           uint32_t max);
+                           uint64_t *ids, uint32_t max);
 void lw__retain_rest_locked(struct lw__index *index, struct lw__kind *kind, uint64_t now);
 
 /* One that comes back from a file, where it was retained: in any order, and nothing leaves. Then

@@ -72,6 +72,7 @@ struct account {
     uint64_t plain_bytes; /* of their payloads */
     uint32_t leaving_count;
     struct lw__task *leaving[LEAVE_MAX];
+    uint64_t leaving_ids[LEAVE_MAX];
 };
 
 static bool is_plain(const struct lw__index *index, const struct lw__task *task) {
@@ -84,14 +85,14 @@ static bool is_plain(const struct lw__index *index, const struct lw__task *task)
 static void retain(struct lw__index *index, uint64_t now, struct account *account) {
     struct lw__kind *kind = index->kinds[account->tasks[0]->kind];
     uint32_t plain = 0;
-    for (; plain < account->count && is_plain(index, account->tasks[plain]); plain++) {
+    for (; plain < account->count && is_plain(index, account->tasks[plain]); plain++)
         account->plain_bytes += lw__task_payload_size(account->tasks[plain]);
-        lw__retain_plain(kind, account->tasks[plain]);
-    }
     if (plain == 0)
         return;
     account->plain_count = plain;
-    account->leaving_count = lw__retain_choose(kind, now, account->leaving, LEAVE_MAX);
+    lw__retain_plain(kind, account->tasks, plain);
+    account->leaving_count =
+        lw__retain_choose(kind, now, account->leaving, account->leaving_ids, LEAVE_MAX);
 }
 
 /* So that the lines of the table, anywhere in memory, are asked for at once. */
@@ -113,8 +114,7 @@ static void count_locked(struct lw__index *index, uint64_t now, const struct acc
     uint32_t plain = account->plain_count;
     if (index->keys.count > 0)
         forget_keys_locked(index, account);
-    for (uint32_t i = 0; i < account->leaving_count; i++)
-        lw__ids_remove(&index->ids, account->leaving[i]->id);
+    lw__ids_remove_many(&index->ids, account->leaving_ids, account->leaving_count);
     index->swept += account->leaving_count;
     if (plain > 0)
         lw__retain_rest_locked(index, kind, now);
@@ -131,10 +131,15 @@ static void count_locked(struct lw__index *index, uint64_t now, const struct acc
 }
 
 /* Under back alone: no reader that comes from now on finds them. */
-static void retire(struct lw__index *index, const struct account *account) {
-    for (uint32_t i = 0; i < account->leaving_count; i++)
-        lw__index_retire_whole_locked(index, account->leaving[i]);
-    lw__grace_collect(&index->grace);
+static void free_leaving(struct lw__index *index, const struct account *account) {
+    if (account->leaving_count == 0) {
+        lw__grace_collect(&index->grace);
+    } else {
+        bool can_be_seen = !lw__grace_pass(&index->grace);
+        for (uint32_t i = 0; i < account->leaving_count; i++)
+            lw__index_free_whole_locked(index, account->leaving[i], can_be_seen);
+    }
+    lw__index_show_spares(index);
     if (__builtin_expect(index->spares.surplus != NULL, 0)) {
         lw__brief_lock(&index->mu);
         lw__index_give_surplus_locked(index);
@@ -158,9 +163,9 @@ void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *cl
         count_locked(index, now, &account);
     lw__index_take_locked(index, claim);
     lw__brief_unlock(&index->mu);
-    LW__POINT("account: counted, not retired");
+    LW__POINT("account: counted, not freed");
     if (account.count > 0)
-        retire(index, &account);
+        free_leaving(index, &account);
     lw__order_forget(claim->tasks, claim->count);
     lw__brief_unlock(&index->back);
 }

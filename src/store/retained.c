@@ -210,12 +210,13 @@ static bool can_just_go(const struct lw__task *task, uint64_t now) {
     return !(lw__task_flags(task) & (LW__TASK_WAITED | LW__TASK_SCOPED)) && !must_stay(task, now);
 }
 
-void lw__retain_plain(struct lw__kind *kind, struct lw__task *task) {
-    add(&kind->retained[LW__RETAINED_FINISHED], task);
+void lw__retain_plain(struct lw__kind *kind, struct lw__task *const *tasks, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        add(&kind->retained[LW__RETAINED_FINISHED], tasks[i]);
 }
 
 uint32_t lw__retain_choose(struct lw__kind *kind, uint64_t now, struct lw__task **leaving,
-                           uint32_t max) {
+                           uint64_t *ids, uint32_t max) {
     struct lw__retained *retained = &kind->retained[LW__RETAINED_FINISHED];
     uint32_t left = 0;
     while (left < max && must_trim(retained)) {
@@ -224,6 +225,7 @@ uint32_t lw__retain_choose(struct lw__kind *kind, uint64_t now, struct lw__task 
             break;
         fetch_ahead(oldest);
         take_out(retained, oldest);
+        ids[left] = oldest->id;
         leaving[left++] = oldest;
     }
     return left;

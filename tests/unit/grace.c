@@ -113,6 +113,21 @@ TEST(readers_that_relieve_each_other_do_not_keep_things_for_ever) {
     close_grace();
 }
 
+TEST(a_pass_says_whether_somebody_may_still_be_looking) {
+    open_grace(note_free);
+    retire(1);
+    assert_true(lw__grace_pass(&grace)); /* and what was retired is free */
+    assert_int_equal(freed_count, 1);
+    uint32_t before = lw__grace_enter(&grace);
+    assert_false(lw__grace_pass(&grace));
+    uint32_t after = lw__grace_enter(&grace); /* in the next epoch, and still it may know */
+    lw__grace_leave(&grace, before);
+    assert_false(lw__grace_pass(&grace));
+    lw__grace_leave(&grace, after);
+    assert_true(lw__grace_pass(&grace));
+    close_grace();
+}
+
 TEST(a_section_within_a_section_does_not_end_the_outer_one) {
     open_grace(note_free);
     uint32_t outer = lw__grace_enter(&grace);
@@ -418,8 +433,13 @@ TEST(readers_on_other_threads_never_see_what_was_freed) {
     for (long i = 0; i < rounds; i++) {
         struct thing *old = atomic_exchange_explicit(&shared[lw__random_below(&random, SHARED)],
                                                      new_thing(), memory_order_acq_rel);
+        uint64_t dice = lw__random_below(&random, 6);
+        if (dice < 2 && lw__grace_pass(&grace)) {
+            kill_thing(NULL, old, 0);
+            continue;
+        }
         lw__grace_retire(&grace, old, 0);
-        if (lw__random_below(&random, 3) == 0)
+        if (dice > 3)
             lw__grace_collect(&grace);
     }
     atomic_store(&is_over, true);

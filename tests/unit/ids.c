@@ -116,6 +116,34 @@ TEST(rising_ids_are_found_until_they_are_removed) {
     close_ids();
 }
 
+/* In any order, with gaps, over the borders of leaves, and the last leaf among them. */
+TEST(many_are_removed_as_one_by_one) {
+    enum { COUNT = 1000 };
+    uint64_t removed[COUNT];
+    open_ids();
+    for (uint64_t id = 1; id <= COUNT; id++)
+        insert(id);
+    uint32_t count = 0;
+    for (uint64_t id = 2; id <= COUNT; id += 2)
+        removed[count++] = id;
+    lw__ids_remove_many(&ids, removed, 0);
+    assert_int_equal(ids.count, COUNT);
+    lw__ids_remove_many(&ids, removed, count);
+    assert_int_equal(ids.count, COUNT / 2);
+    for (uint64_t id = 1; id <= COUNT; id++)
+        assert_ptr_equal(lw__ids_find(&ids, id), id % 2 == 0 ? NULL : fake_task(id));
+    for (count = 0; count < COUNT / 2; count++) /* to and fro between leaves */
+        removed[count] = count % 2 == 0 ? 1 + count : COUNT - count;
+    lw__ids_remove_many(&ids, removed, count);
+    assert_int_equal(ids.count, 0);
+    assert_null(lw__ids_find_from(&ids, 0));
+    lw__grace_collect(&grace);
+    assert_true(ids.bytes < 2 * 1024); /* but for the leaf of the last insert */
+    insert(COUNT + 1);
+    assert_found(COUNT + 1);
+    close_ids();
+}
+
 TEST(a_million_ids_cost_nine_bytes_each) {
     uint64_t bytes;
     open_ids();
@@ -266,10 +294,26 @@ static void remove_unknown(void) {
     lw__ids_remove(&ids, 4096 * 2 + 5);
 }
 
+static void remove_unknown_beside_others(void) {
+    const uint64_t removed[] = {5, 7, 6};
+    insert(5);
+    insert(6);
+    lw__ids_remove_many(&ids, removed, 3);
+}
+
+static void remove_twice(void) {
+    const uint64_t removed[] = {5, 5};
+    insert(5);
+    insert(6);
+    lw__ids_remove_many(&ids, removed, 2);
+}
+
 TEST(an_id_twice_or_unknown_ends_the_program) {
     open_ids();
     assert_aborts(insert_twice);
     assert_aborts(remove_unknown);
+    assert_aborts(remove_unknown_beside_others);
+    assert_aborts(remove_twice);
     close_ids();
 }
 

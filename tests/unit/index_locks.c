@@ -86,6 +86,31 @@ TEST(tasks_with_keys_and_payloads_leave_nothing_behind) {
     close_store();
 }
 
+/* A reader keeps those that leave from being used again; when it has gone, all of them are. */
+TEST(tasks_that_somebody_looks_at_are_freed_later) {
+    enum { TASKS = 100 };
+    open_store();
+    struct lw__index *index = rig.store->index;
+    set_retention(&rig, rig.kind, UINT64_MAX, 0);
+    uint32_t ticket = lw__grace_enter(&index->grace);
+    for (int i = 0; i < TASKS; i++) {
+        PUT(&rig, 0);
+        CHECK(run_next(&rig));
+    }
+    assert_int_equal(index->tasks.taken_count, TASKS);
+    assert_int_equal(index->spares.end, 0);
+    lw__grace_leave(&index->grace, ticket);
+    PUT(&rig, 0);
+    CHECK(run_next(&rig));
+    assert_int_equal(index->tasks.taken_count, TASKS + 1);
+    assert_int_equal(index->spares.end, TASKS + 1);
+    for (int i = 0; i < TASKS; i++)
+        PUT(&rig, 0);
+    assert_int_equal(index->tasks.taken_count, TASKS + 1);
+    assert_int_equal(index->spares_begin, TASKS);
+    close_store();
+}
+
 TEST(free_tasks_beyond_the_magazine_are_given_back) {
     enum { TASKS = 4 * LW__MAGAZINE };
     open_store();
