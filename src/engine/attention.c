@@ -44,7 +44,7 @@ void lw__attention_call(lw_engine *engine) {
         atomic_fetch_sub(&engine->attentive, 1);
         atomic_fetch_sub(&engine->tokens, 1);
         atomic_fetch_sub(&engine->holders, 1);
-        lw__scheduler_hasten(engine, lw__engine_now(engine) + LW__HAND_TICK_NS);
+        lw__scheduler_need_ticks(engine);
     }
 }
 

@@ -279,7 +279,8 @@ struct lw_engine {
     bool has_scheduler;
     _Atomic uint32_t must_end;
     _Atomic uint32_t call; /* what it sleeps on: changes when it has to look */
-    _Atomic uint64_t sleeps_until;
+    _Atomic uint64_t sleeps_until; /* then it looks, unless it is called */
+    _Atomic bool is_ticking;       /* meanwhile it sees every 2 ms to what runs */
 
     struct lw__mutex events_mu;
     struct lw_events *streams; /* guarded by events_mu */
@@ -641,6 +642,9 @@ void lw__scheduler_stop(lw_engine *engine);
 /* Something is due at this time: wakes the scheduler if it sleeps longer. Also the store's hook. */
 void lw__scheduler_hasten(void *engine, uint64_t due);
 void lw__scheduler_call(lw_engine *engine); /* now */
+
+/* Something has come up that needs its ticks (scheduler.c, needs_ticks). */
+void lw__scheduler_need_ticks(lw_engine *engine);
 
 /* One look at everything that is due, and when to look again: LW__NEVER in a forked child. */
 uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now);

@@ -160,7 +160,7 @@ static void shift(struct lw__hand *hand, bool is_hurrying) {
     uint64_t now = lw__engine_now(engine);
     atomic_store(&engine->recent, now);
     if (atomic_fetch_add(&engine->hurrying, 1) == 0)
-        lw__scheduler_hasten(engine, now + LW__HAND_TICK_NS);
+        lw__scheduler_need_ticks(engine);
 }
 
 static uint32_t choose_gear(struct lw__hand *hand) {

@@ -1,7 +1,9 @@
 /* The scheduler: the one thread of an engine that looks at the time. It sweeps the store (delays,
- * retries, limits, retention), ends attempts at their deadlines and at a stop's, and relieves hands
- * that sit in a slow task. It sleeps until the next moment at which any of this is due; with
- * nothing to come it sleeps for good. */
+ * retries, limits, retention), ends attempts at their deadlines and at a stop's, and sleeps until
+ * the next moment at which any of this is due; with nothing to come it sleeps for good. While hands
+ * hurry, or a worker could not be called, it ticks besides: it relieves hands that sit in a slow
+ * task, and calls again. A tick takes no lock of the store. (It used to look every time, and so
+ * stopped submitters and workers 500 times a second.) */
 #include "engine/engine_internal.h"
 
 #include "base/futex.h"
@@ -22,6 +24,13 @@ void lw__scheduler_call(lw_engine *engine) {
 void lw__scheduler_hasten(void *user, uint64_t due) {
     lw_engine *engine = user;
     if (due < atomic_load(&engine->sleeps_until))
+        lw__scheduler_call(engine);
+}
+
+/* Whoever needs ticks has made needs_ticks true before: either this sees that it does not tick, or
+ * it sees that before it stops ticking. */
+void lw__scheduler_need_ticks(lw_engine *engine) {
+    if (!atomic_load(&engine->is_ticking))
         lw__scheduler_call(engine);
 }
 
@@ -108,15 +117,39 @@ static bool is_call_due(lw_engine *engine) {
            && atomic_load(&engine->tokens) < engine->set.workers;
 }
 
-/* Also how soon to look again while hands hurry. */
-static uint64_t tick(lw_engine *engine, uint64_t now, uint32_t *idle_ticks) {
-    bool is_hurrying = atomic_load(&engine->hurrying) > 0;
-    *idle_ticks = is_hurrying ? 0 : *idle_ticks + 1;
-    if (is_hurrying) {
+static bool needs_ticks(lw_engine *engine) {
+    return atomic_load(&engine->hurrying) > 0 || is_call_due(engine);
+}
+
+struct ticks {
+    uint32_t idle; /* in a row */
+    uint64_t offers;
+};
+
+/* Hands that hurry offer room when half of it is free (hand.c), which may never be, if much of what
+ * is unfinished waits for something: whoever got no offer for a tick gets one. */
+static void offer_room(lw_engine *engine, struct ticks *ticks) {
+    if (atomic_load(&engine->offers) == ticks->offers)
+        lw__submit_offer_room(engine);
+    ticks->offers = atomic_load(&engine->offers);
+}
+
+/* Returns when to tick again. */
+static uint64_t tick(lw_engine *engine, uint64_t now, struct ticks *ticks) {
+    atomic_store(&engine->is_ticking, true);
+    if (atomic_load(&engine->hurrying) > 0) {
         atomic_store(&engine->recent, now); /* the hand that should may be in a slow task */
         lw__hand_relieve_all(engine, true);
     }
-    return *idle_ticks <= LINGER_TICKS || is_call_due(engine) ? now + LW__HAND_TICK_NS : LW__NEVER;
+    offer_room(engine, ticks);
+    lw__stop_announce(engine);
+    lw__engine_attend(engine);
+    ticks->idle = needs_ticks(engine) ? 0 : ticks->idle + 1;
+    if (ticks->idle <= LINGER_TICKS)
+        return now + LW__HAND_TICK_NS;
+    atomic_store(&engine->is_ticking, false);
+    LW__POINT("scheduler: does not tick, not asleep");
+    return needs_ticks(engine) ? now + LW__HAND_TICK_NS : LW__NEVER;
 }
 
 static void *scheduler_main(void *engine);
@@ -150,20 +183,26 @@ static void on_thread_ending(void *hand) {
 }
 
 static void look_until_end(lw_engine *engine) {
-    uint32_t idle_ticks = LINGER_TICKS;
+    struct ticks ticks = {.idle = LINGER_TICKS};
+    uint32_t heard = atomic_load(&engine->call) - 1;
+    uint64_t due = 0;
     while (!atomic_load(&engine->must_end)) {
         uint32_t call = atomic_load(&engine->call);
-        atomic_store(&engine->sleeps_until, LW__NEVER); /* whoever hastens from here on, calls */
         uint64_t now = lw__engine_now(engine);
-        uint64_t due = lw__scheduler_look(engine, now);
+        if (call != heard || now >= due) {
+            heard = call;
+            atomic_store(&engine->sleeps_until, LW__NEVER); /* who hastens from here on, calls */
+            now = lw__engine_now(engine);
+            due = lw__scheduler_look(engine, now);
+            LW__POINT("scheduler: looked, not said when");
+            atomic_store(&engine->sleeps_until, due);
+        }
         if (lw__engine_is_forked(engine))
             return;
-        due = earlier(due, tick(engine, now, &idle_ticks));
-        LW__POINT("scheduler: looked, not said when");
-        atomic_store(&engine->sleeps_until, due);
+        uint64_t wake_at = earlier(due, tick(engine, now, &ticks));
         LW__POINT("scheduler: not asleep yet");
-        if (due > now && !atomic_load(&engine->must_end))
-            engine->set.clock->wait(engine->set.clock, &engine->call, call, due);
+        if (wake_at > now && !atomic_load(&engine->must_end))
+            engine->set.clock->wait(engine->set.clock, &engine->call, call, wake_at);
     }
 }
 
