@@ -25,8 +25,10 @@ enum {
     RECENT = 8192, /* a power of two */
     READERS = 2,
     SNAPSHOTS_PER_S = 100000,
-    WATCH_PASSES = 9, /* of each; short ones, as the machine changes its mood within seconds */
-    WATCH_PART = 3,   /* of the tasks of an ordinary run, in each pass */
+    WATCH_PAIRS = 31, /* of passes; short ones, as the machine changes its mood within seconds */
+    WATCH_PART = 8,   /* of the tasks of an ordinary run, in each pass */
+    RETAINED_PASSES = 15,
+    RETAINED_PART = 4,
     DUE_MS_MIN = 2000,
     DUE_MS_SPREAD = 2000,
     KEY_SIZE = 24,
@@ -36,6 +38,7 @@ enum {
 #define KIND "count"
 #define NS_PER_MS 1000000
 #define NS_PER_S 1000000000
+#define PPM 1000000
 #define SEED 88172645463325252u
 
 /* ---- the engine as streams.h wants it ----------------------------------------------------- */
@@ -225,22 +228,33 @@ static void run_retried(const char *name, long tasks) {
     report_rate(name, &plan, NOTHING, 1, tasks);
 }
 
-/* First fills the registry, then measures with one leaving for each that comes. */
-static void report_retained(const char *name, const char *label, long retained, long tasks) {
-    tally t = {0};
-    engine_plan plan = {count_task, &t, UNFINISHED_LIMIT, retained, NULL};
-    bench_pool pool = pool_open(&plan);
-    time_streams(&pool, 1, plan.run, &t, retained);
-    double task_ns = measure_rate(&pool, 1, plan.run, &t, tasks);
-    close_engine(pool.engine, &t);
-    bench_report(name, label, task_ns, "ns");
-}
-
+/* First fills the registries, then measures with one leaving for each that comes; all of them take
+ * turns in one process, as it is how they compare that counts. */
 static void run_retained(const char *name, long tasks) {
-    report_retained(name, "1k", 1000, tasks);
-    report_retained(name, "10k", 10000, tasks);
-    report_retained(name, "100k", 100000, tasks);
-    report_retained(name, "1M", 1000000, tasks);
+    static const long retained[] = {1000, 10000, 100000, 1000000};
+    static const char *const labels[] = {"1k", "10k", "100k", "1M"};
+    enum { SIZES = sizeof retained / sizeof *retained };
+    tally tallies[SIZES] = {{0}};
+    bench_pool pools[SIZES];
+    int64_t elapsed_ns[SIZES][RETAINED_PASSES];
+
+    for (int i = 0; i < SIZES; i++) {
+        engine_plan plan = {count_task, &tallies[i], UNFINISHED_LIMIT, retained[i], NULL};
+        pools[i] = pool_open(&plan);
+        time_streams(&pools[i], 1, plan.run, &tallies[i], retained[i]);
+    }
+    long count = tasks > 0 ? tasks : find_count(&pools[0], 1, count_task, &tallies[0]);
+    count = count / RETAINED_PART + 1;
+    for (int pass = 0; pass < RETAINED_PASSES; pass++) {
+        for (int i = 0; i < SIZES; i++)
+            elapsed_ns[i][pass] = time_streams(&pools[i], 1, count_task, &tallies[i], count);
+    }
+    for (int i = 0; i < SIZES; i++) {
+        close_engine(pools[i].engine, &tallies[i]);
+        bench_report(name, labels[i],
+                     (double)bench_percentile(elapsed_ns[i], RETAINED_PASSES, 50) / (double)count,
+                     "ns");
+    }
 }
 
 /* ---- E4: submits while others look -------------------------------------------------------- */
@@ -284,10 +298,14 @@ static void *watch(void *arg) {
     return NULL;
 }
 
+typedef struct watching {
+    int64_t taken_count, time_ns; /* of all passes */
+} watching;
+
 /* time_streams while others take snapshots. */
-static int64_t time_watched(bench_pool *pool, tally *t, long count) {
+static int64_t time_watched(bench_pool *pool, tally *t, long count, watching *all) {
     reader readers[READERS];
-    int64_t is_over = 0, taken_count = 0, start_ns = bench_now_ns();
+    int64_t is_over = 0, start_ns = bench_now_ns();
     for (int i = 0; i < READERS; i++) {
         readers[i] = (reader){.pool = pool, .random = SEED + (unsigned)i, .is_over = &is_over};
         if (pthread_create(&readers[i].thread, NULL, watch, &readers[i]) != 0)
@@ -297,37 +315,47 @@ static int64_t time_watched(bench_pool *pool, tally *t, long count) {
     bench_store(&is_over, 1);
     for (int i = 0; i < READERS; i++) {
         pthread_join(readers[i].thread, NULL);
-        taken_count += readers[i].taken_count;
+        all->taken_count += readers[i].taken_count;
     }
-    double rate = (double)taken_count * NS_PER_S / (double)(bench_now_ns() - start_ns);
-    if (rate < 0.9 * SNAPSHOTS_PER_S)
-        bench_die("only %.0f snapshots were taken a second", rate);
+    all->time_ns += bench_now_ns() - start_ns;
     return elapsed_ns;
 }
 
-static double median_of_passes(int64_t *elapsed_ns, long count) {
-    return (double)bench_percentile(elapsed_ns, WATCH_PASSES, 50) / (double)count;
+static void check_watching(const watching *all) {
+    double rate = (double)all->taken_count * NS_PER_S / (double)all->time_ns;
+    if (rate < 0.9 * SNAPSHOTS_PER_S)
+        bench_die("only %.0f snapshots were taken a second", rate);
 }
 
-/* Both take turns in one process, as E4 is a ratio. */
+/* Both take turns in one process, as E4 is a ratio: the median of those of neighbours. Who is first
+ * changes from pair to pair. */
 static void run_watched(const char *name, long tasks) {
     tally t = {0};
     engine_plan plan = {count_task, &t, UNFINISHED_LIMIT, RETAINED, NULL};
     bench_pool pool = pool_open(&plan);
-    int64_t alone_ns[WATCH_PASSES], watched_ns[WATCH_PASSES];
+    int64_t watched_ns[WATCH_PAIRS], rates_ppm[WATCH_PAIRS];
+    watching all = {0};
 
     pool.recent = bench_alloc(RECENT * sizeof *pool.recent);
     long count = find_count(&pool, 1, plan.run, &t);
     count = (tasks > 0 ? tasks : count) / WATCH_PART;
-    for (int i = 0; i < WATCH_PASSES; i++) {
-        alone_ns[i] = time_streams(&pool, 1, plan.run, &t, count);
-        watched_ns[i] = time_watched(&pool, &t, count);
+    for (int i = 0; i < WATCH_PAIRS; i++) {
+        int64_t alone_ns = 0;
+        for (int turn = 0; turn < 2; turn++) {
+            if (turn == i % 2)
+                alone_ns = time_streams(&pool, 1, plan.run, &t, count);
+            else
+                watched_ns[i] = time_watched(&pool, &t, count, &all);
+        }
+        rates_ppm[i] = alone_ns * PPM / watched_ns[i];
     }
     close_engine(pool.engine, &t);
     free(pool.recent);
-    double alone = median_of_passes(alone_ns, count), watched = median_of_passes(watched_ns, count);
-    bench_report(name, "task", watched, "ns");
-    bench_report(name, "rate_of_E1", alone / watched, "x");
+    check_watching(&all);
+    bench_report(name, "task",
+                 (double)bench_percentile(watched_ns, WATCH_PAIRS, 50) / (double)count, "ns");
+    bench_report(name, "rate_of_E1", (double)bench_percentile(rates_ppm, WATCH_PAIRS, 50) / PPM,
+                 "x");
 }
 
 /* ---- E5: what a task weighs --------------------------------------------------------------- */

@@ -18,8 +18,8 @@ const (
 	recentCount     = 8192
 	readers         = 2
 	snapshotsPerSec = 100_000
-	watchPasses     = 9
-	watchPart       = 3
+	watchPairs      = 31
+	watchPart       = 8
 	dueMsMin        = 2000
 	dueMsSpread     = 2000
 )
@@ -127,43 +127,60 @@ func watch(g *registry, seed uint64, isOver *int64) (taken int64) {
 	return taken
 }
 
+// watching is how many snapshots were taken in all passes, and how long these took.
+type watching struct {
+	taken, timeNs int64
+}
+
+func (w *watching) check() {
+	if rate := float64(w.taken) * 1e9 / float64(w.timeNs); rate < 0.9*snapshotsPerSec {
+		die("only %.0f snapshots were taken a second", rate)
+	}
+}
+
 // timeWatched is timeStreams while others take snapshots.
-func timeWatched(g *registry, count int, t *tally) int64 {
+func timeWatched(g *registry, count int, t *tally, all *watching) int64 {
 	var done sync.WaitGroup
-	var isOver, taken int64
+	var isOver int64
 	start := nowNs()
 	done.Add(readers)
 	for i := 0; i < readers; i++ {
 		go func(seed uint64) {
 			defer done.Done()
-			atomic.AddInt64(&taken, watch(g, seed, &isOver))
+			atomic.AddInt64(&all.taken, watch(g, seed, &isOver))
 		}(88172645463325252 + uint64(i))
 	}
 	elapsed := timeStreams(1, count, produceTracked(g, t), t)
 	atomic.StoreInt64(&isOver, 1)
 	done.Wait()
-	if rate := float64(taken) * 1e9 / float64(nowNs()-start); rate < 0.9*snapshotsPerSec {
-		die("only %.0f snapshots were taken a second", rate)
-	}
+	all.timeNs += nowNs() - start
 	return elapsed
 }
 
 func runWatched(name string, tasks int) {
 	t, g := &tally{}, openRegistry(2, unfinishedLimit, retainedDefault)
-	alone, watched := make([]float64, watchPasses), make([]float64, watchPasses)
+	watched, rates, all := make([]float64, watchPairs), make([]float64, watchPairs), &watching{}
 	count := findCount(1, produceTracked(g, t), t)
 	if tasks > 0 {
 		count = tasks
 	}
 	count /= watchPart
-	for i := range alone {
-		alone[i] = float64(timeStreams(1, count, produceTracked(g, t), t)) / float64(count)
-		watched[i] = float64(timeWatched(g, count, t)) / float64(count)
+	for i := range rates {
+		var alone int64
+		for turn := 0; turn < 2; turn++ {
+			if turn == i%2 {
+				alone = timeStreams(1, count, produceTracked(g, t), t)
+			} else {
+				watched[i] = float64(timeWatched(g, count, t, all)) / float64(count)
+			}
+		}
+		rates[i] = float64(alone) / float64(count) / watched[i]
 	}
 	g.close()
 	t.check()
+	all.check()
 	report(name, "task", median(watched), "ns")
-	report(name, "rate_of_E1", median(alone)/median(watched), "x")
+	report(name, "rate_of_E1", median(rates), "x")
 }
 
 // heapAndStackBytes also counts the stacks: a task that waits is a goroutine.
