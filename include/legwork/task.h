@@ -256,7 +256,8 @@ LW_API int lw_checkpoint_at(lw_ctx *ctx, lw_bytes position, uint64_t done, uint6
  * Checked at once. Its room is taken from the reserve for tasks that tasks submit. If its key is
  * taken when the outcome is settled, the task that has it stands for it, as with lw_submit, and
  * the outcome is what it would have been. Returns LW_OK;
- * LW_EINVAL with a sentence; LW_EFULL: more than LW_THEN_MAX; LW_ENOMEM. Since: 0.2 */
+ * LW_EINVAL with a sentence; LW_EFULL: more than LW_THEN_MAX, or payloads of more than the engine's
+ * byte_limit together; LW_ENOMEM. Since: 0.2 */
 LW_API int lw_then(lw_ctx *ctx, const lw_task *task, lw_error *err);
 
 /* ---- snapshots ---------------------------------------------------------------------------- */

@@ -190,7 +190,16 @@ int lw_then(lw_ctx *ctx, const lw_task *task, lw_error *err) {
     int rc = lw__spec_make(hand->engine, task, &now, put, err);
     if (rc < 0)
         return rc;
+    uint64_t bytes = put->spec ? put->spec->payload_size : 0;
+    if (bytes > hand->engine->set.byte_limit - hand->say.successor_bytes) {
+        lw__spec_free(hand->engine, put);
+        return lw__error_set(err, LW_EFULL, 0,
+                             "the payloads of an attempt's successors have at most byte_limit "
+                             "bytes together: %llu",
+                             (unsigned long long)hand->engine->set.byte_limit);
+    }
     put->is_inside = put->is_successor = true;
+    hand->say.successor_bytes += bytes;
     hand->say.successor_count++;
     return LW_OK;
 }

@@ -122,6 +122,7 @@ struct lw__say {
     char text[LW_TEXT_MAX + 1];
     struct lw__put *successors;
     size_t successor_count, successor_capacity;
+    uint64_t successor_bytes; /* payloads of those of lw_then */
     uint32_t bits;       /* lw__layer_note */
     const char *refusal; /* a call that could not be honoured: the attempt fails with this */
 };

@@ -231,6 +231,7 @@ static void forget_words(struct lw__hand *hand) {
         lw__free(allocator, words->result, words->result_size);
     words->successors = NULL;
     words->successor_count = words->successor_capacity = 0;
+    words->successor_bytes = 0;
     words->result = NULL;
     words->has_result = words->has_wait = false;
     words->refusal = NULL;
@@ -304,10 +305,18 @@ LW__INLINE enum lw__ran end(struct lw__hand *hand, struct lw__task *task, uint64
     return LW__RAN_PLAIN;
 }
 
+/* The figures of its batch will not be told: this attempt's are, like those of any other. */
+static void sample_crash(lw_engine *engine, const struct lw__task *task) {
+    uint64_t began = lw__see(&task->started_at), now = lw__engine_now(engine);
+    lw__metrics_sample(engine, task->kind, task->queue, began - lw__see(&task->enqueued_at),
+                       now > began ? now - began : 0);
+}
+
 void lw__hand_crash(struct lw__hand *hand) {
     struct lw__task *task = atomic_load(&hand->task);
     lw__alarm_cancel(hand);
     strike_out(hand);
+    sample_crash(hand->engine, task);
     lw__verdict_settle(hand, task, atomic_load(&hand->token), (lw_outcome)0, LW_FAULT_CRASH);
     if (lw__engine_is_forked(hand->engine))
         return;

@@ -444,6 +444,25 @@ TEST(waits_and_runs_are_counted_in_the_right_buckets) {
     close_driven();
 }
 
+static lw_outcome end_thread(lw_ctx *ctx, const lw_task *task) {
+    if (task->attempt == 1)
+        pthread_exit(NULL);
+    return lw_done(ctx);
+}
+
+TEST(an_attempt_that_ends_its_thread_is_counted_like_others) {
+    engine = OPEN_ENGINE(.workers = 1);
+    handle(engine, "exit", end_thread, LW_HANDLER_OPTIONS(.retry = {.min_ms = 1}));
+    start(engine);
+    assert_status(lw_wait(engine, SUBMIT(engine, .kind = "exit"), -1, NULL), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, -1), LW_OK);
+    struct page *page = read_page();
+    EXPECT(page, "legwork_run_seconds_count{kind=\"exit\"}", 2);
+    EXPECT(page, "legwork_queue_wait_seconds_count{kind=\"exit\"}", 2);
+    free_page(page);
+    close_engine(engine);
+}
+
 static lw_outcome give_up(lw_ctx *ctx, const lw_task *task) {
     (void)task;
     return lw_fail(ctx, "no");

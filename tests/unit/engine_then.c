@@ -241,6 +241,28 @@ TEST(an_attempt_has_at_most_a_thousand_successors) {
     close_engine(engine);
 }
 
+/* In two attempts: what the first had said is forgotten with it. */
+static lw_outcome do_then_large(lw_ctx *ctx, const lw_task *task) {
+    lw_error err = {0};
+    assert_status(lw_then(ctx, LW_TASK(.kind = "next", .payload = LW_TEXT("123456")), NULL), LW_OK);
+    assert_status(lw_then(ctx, LW_TASK(.kind = "next", .payload = LW_TEXT("12345")), &err),
+                  LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "byte_limit");
+    assert_status(lw_then(ctx, LW_TASK(.kind = "next", .payload = LW_TEXT("1234")), NULL), LW_OK);
+    assert_status(lw_then(ctx, LW_TASK(.kind = "next"), NULL), LW_OK);
+    return task->attempt == 1 ? lw_retry_after(ctx, 0, "again") : lw_done(ctx);
+}
+
+TEST(successors_have_as_many_bytes_as_there_is_room_for) {
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .byte_limit = 10);
+    handle(engine, "first", do_then_large, NULL);
+    handle(engine, "next", do_count, NULL);
+    start(engine);
+    SUBMIT(engine, .kind = "first");
+    assert_int_equal(lw_test_run(engine), 2 + 3);
+    close_engine(engine);
+}
+
 static struct tally told = TALLY;
 
 static void tell(void *user, const lw_snapshot *task) {
