@@ -12,8 +12,8 @@ static void on_stuck(void *user, const lw_snapshot *task) {
     tally_add(&reports, 1);
 }
 
-/* A submitter that finds no worker to call asks for ticks, and so does the scheduler itself. It used
- * to take that for a call, at once, again and again. */
+/* A submitter that finds no worker to call asks for ticks, and so does the scheduler itself. It
+ * used to take that for a call, at once, again and again. */
 TEST(while_all_workers_are_stuck_the_scheduler_sleeps_between_its_ticks) {
     lw_clock *clock = open_clock();
     struct gate gate = GATE;
