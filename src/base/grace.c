@@ -147,8 +147,8 @@ void lw__grace_retire(struct lw__grace *grace, void *ptr, uintptr_t detail) {
     grace->free_fn(grace->user, ptr, detail);
 }
 
-/* After a reader that stayed for long, when `count` were retired. The ring is empty, so that nothing
- * in it moves. */
+/* After a reader that stayed for long, when `count` were retired. The ring is empty, so that
+ * nothing in it moves. */
 static void shrink(struct lw__grace *grace, uint32_t count) {
     if (grace->old != grace->end || grace->capacity <= CAPACITY_KEPT
         || count >= grace->capacity / 8)

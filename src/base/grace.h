@@ -74,8 +74,8 @@ void lw__grace_retire(struct lw__grace *grace, void *ptr, uintptr_t detail);
  * retired. */
 void lw__grace_collect(struct lw__grace *grace);
 
-/* The same, for whoever would retire many things: true if all readers have left that could know what
- * was taken out of their reach before this call. Then that can be freed as it is. */
+/* The same, for whoever would retire many things: true if all readers have left that could know
+ * what was taken out of their reach before this call. Then that can be freed as it is. */
 bool lw__grace_pass(struct lw__grace *grace);
 
 #endif

@@ -123,8 +123,8 @@ struct lw__say {
     struct lw__put *successors;
     size_t successor_count, successor_capacity;
     uint64_t successor_bytes; /* payloads of those of lw_then */
-    uint32_t bits;       /* lw__layer_note */
-    const char *refusal; /* a call that could not be honoured: the attempt fails with this */
+    uint32_t bits;            /* lw__layer_note */
+    const char *refusal;      /* a call that could not be honoured: the attempt fails with this */
 };
 
 /* Whoever runs attempts: a pool's worker with a token, a submitter (LW_CALLER_RUNS), or a test. */
@@ -279,7 +279,7 @@ struct lw_engine {
     pthread_t scheduler; /* guarded by scheduler_mu */
     bool has_scheduler;
     _Atomic uint32_t must_end;
-    _Atomic uint32_t call; /* what it sleeps on: changes when it has to look */
+    _Atomic uint32_t call;         /* what it sleeps on: changes when it has to look */
     _Atomic uint64_t sleeps_until; /* then it looks, unless it is called */
     _Atomic bool is_ticking;       /* meanwhile it sees every 2 ms to what runs */
 
