@@ -480,12 +480,13 @@ LW_API int lw_close(lw_engine *engine);
 
 /* gcc clears a struct of this size by `rep stos`, slowly. (Bench, in turns, ns a task: E1 111 and
  * 91, E1x4 125 and 106, E2 558 and 481, E8 282 and 259; clang does without.) Define LW_NO_INLINE to
- * have plain calls. */
+ * have plain calls: who puts a function of his own in place of lw_submit (--wrap, LD_PRELOAD, a
+ * mock) would not see the short ones otherwise. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(LW_NO_INLINE)
-#define LW_COMPILED_IN extern __inline__ __attribute__((__gnu_inline__, __always_inline__))
 
 /* 0: it has nothing but what lw_submit_short takes. */
-LW_COMPILED_IN uint64_t lw__task_has_more(const lw_task *task) {
+extern __inline__ __attribute__((__gnu_inline__, __always_inline__)) uint64_t lw__task_has_more(
+    const lw_task *task) {
     return (task->struct_size ^ sizeof *task) | (uintptr_t)task->run | (uintptr_t)task->arg
            | (uintptr_t)task->on_drop | (uint64_t)task->priority | (uint64_t)task->delay_ms
            | (uint64_t)task->run_at_ms | (uint64_t)task->start_by_ms | (uint64_t)task->finish_by_ms
@@ -498,7 +499,10 @@ LW_COMPILED_IN uint64_t lw__task_has_more(const lw_task *task) {
 LW_API int lw__submit_called(lw_engine *engine, const lw_task *task, lw_id *id,
                              lw_error *err) __asm__("lw_submit");
 
-LW_COMPILED_IN int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) {
+/* Where it is not inlined, as in a function for another processor, the library's is called. */
+extern __inline__ __attribute__((__gnu_inline__)) int lw_submit(lw_engine *engine,
+                                                                const lw_task *task, lw_id *id,
+                                                                lw_error *err) {
     uint64_t has_more = task ? lw__task_has_more(task) : 1;
     if (__builtin_constant_p(has_more) && has_more == 0)
         return lw_submit_short(engine, task->kind, task->queue, task->key, task->payload, id, err);
