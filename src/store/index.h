@@ -186,6 +186,14 @@ _Static_assert(offsetof(struct lw__index, spares) - offsetof(struct lw__index, m
 
 void lw__index_give_surplus_locked(struct lw__index *index);
 
+/* How soon to look again whether readers have left who kept what was retired: without tasks that
+ * come and go nobody else would. */
+#define LW__RETIRED_NS (50 * LW__NS_PER_MS)
+
+static inline bool lw__index_has_retired(const struct lw__index *index) {
+    return index->grace.old != index->grace.end;
+}
+
 /* Under back, before that is given: what was freed can be used again. */
 static inline void lw__index_show_spares(struct lw__index *index) {
     if (atomic_load_explicit(&index->spares.end, memory_order_relaxed) != index->spares.filled)

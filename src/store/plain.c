@@ -131,7 +131,7 @@ static void count_locked(struct lw__index *index, uint64_t now, const struct acc
 }
 
 /* Under back alone: no reader that comes from now on finds them. */
-static void free_leaving(struct lw__index *index, const struct account *account) {
+static void free_leaving(struct lw__index *index, uint64_t now, const struct account *account) {
     if (account->leaving_count == 0) {
         lw__grace_collect(&index->grace);
     } else {
@@ -140,11 +140,14 @@ static void free_leaving(struct lw__index *index, const struct account *account)
             lw__index_free_whole_locked(index, account->leaving[i], can_be_seen);
     }
     lw__index_show_spares(index);
-    if (__builtin_expect(index->spares.surplus != NULL, 0)) {
-        lw__brief_lock(&index->mu);
-        lw__index_give_surplus_locked(index);
-        lw__brief_unlock(&index->mu);
-    }
+    bool has_retired = lw__index_has_retired(index);
+    if (__builtin_expect(!has_retired && !index->spares.surplus, 1))
+        return;
+    lw__brief_lock(&index->mu);
+    if (has_retired)
+        lw__index_hasten_locked(index, now + LW__RETIRED_NS);
+    lw__index_give_surplus_locked(index);
+    lw__brief_unlock(&index->mu);
 }
 
 void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *claim) {
@@ -165,7 +168,7 @@ void lw__index_claim(struct lw__store *store, uint64_t now, struct lw__claim *cl
     lw__brief_unlock(&index->mu);
     LW__POINT("account: counted, not freed");
     if (account.count > 0)
-        free_leaving(index, &account);
+        free_leaving(index, now, &account);
     lw__order_forget(claim->tasks, claim->count);
     lw__brief_unlock(&index->back);
 }

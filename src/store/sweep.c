@@ -129,6 +129,8 @@ static uint64_t next_due(const struct lw__index *index, uint64_t now) {
         due = alarm;
     if (index->wall_count > 0 && due > now + WALL_CHECK_NS)
         due = now + WALL_CHECK_NS;
+    if (lw__index_has_retired(index) && due > now + LW__RETIRED_NS)
+        due = now + LW__RETIRED_NS;
     return due;
 }
 

@@ -3,6 +3,8 @@
 
 #include "engine/engine_internal.h"
 
+#include <sched.h>
+
 #define LONG_MS 200000 /* only ever waited for when something is broken */
 
 static struct tally reports = TALLY;
@@ -48,14 +50,20 @@ TEST(while_all_workers_are_stuck_the_scheduler_sleeps_between_its_ticks) {
 
 /* ---- room ---------------------------------------------------------------------------------- */
 
-/* Makes the hand hurry in its next turn, and leaves it something to do. */
-static lw_outcome do_go_on(lw_ctx *ctx, const lw_task *task) {
+/* Makes the hand hurry in its next turn. */
+static lw_outcome do_hurry(lw_ctx *ctx, const lw_task *task) {
     struct lw__hand *hand = ctx->owner;
+    (void)task;
     hand->mean_ns = 0;
     hand->streak = LW__HAND_STREAK;
+    return lw_done(ctx);
+}
+
+/* And leaves it something to do. */
+static lw_outcome do_go_on(lw_ctx *ctx, const lw_task *task) {
     if (!lw_ctx_stopping(ctx))
         assert_status(lw_then(ctx, LW_TASK(.kind = task->kind), NULL), LW_OK);
-    return lw_done(ctx);
+    return do_hurry(ctx, task);
 }
 
 /* A hand that hurries offers room when half of it is free, and here that is never so. */
@@ -72,5 +80,31 @@ TEST(who_waits_for_room_gets_it_beside_hands_that_hurry_for_ever) {
     for (int i = 0; i < ROUNDS; i++)
         SUBMIT(engine, .kind = "mail");
     assert_status(lw_stop(engine, LW_DROP, LONG_MS), LW_OK);
+    close_engine(engine);
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+static bool is_all_free(struct lw__index *index) {
+    lw__index_lock(index);
+    bool is_free = !lw__index_has_retired(index);
+    lw__index_unlock(index);
+    return is_free;
+}
+
+/* A reader that stays through a burst keeps what leaves; afterwards nobody comes along any more. */
+TEST(what_a_reader_has_kept_is_freed_when_all_is_idle) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 1);
+    handle(engine, "mail", do_hurry, LW_HANDLER_OPTIONS(.retention = {.finished_max = LW_ZERO}));
+    start(engine);
+    uint32_t ticket = lw__grace_enter(&engine->index->grace);
+    for (int i = 0; i < 2000; i++)
+        SUBMIT(engine, .kind = "mail", .payload = LW_TEXT("ann@example.org"));
+    assert_status(lw_wait_idle(engine, LONG_MS), LW_OK);
+    assert_false(is_all_free(engine->index));
+    lw__grace_leave(&engine->index->grace, ticket);
+    while (!is_all_free(engine->index))
+        sched_yield();
+    assert_status(lw_stop(engine, LW_DRAIN, LONG_MS), LW_OK);
     close_engine(engine);
 }

@@ -99,6 +99,8 @@ TEST(tasks_that_somebody_looks_at_are_freed_later) {
     }
     assert_int_equal(index->tasks.taken_count, TASKS);
     assert_int_equal(index->spares.end, 0);
+    assert_int_equal(index->planned, rig.now + LW__RETIRED_NS); /* if nobody comes before */
+    assert_int_equal(lw__index_sweep(rig.store, rig.now + 1), rig.now + 1 + LW__RETIRED_NS);
     lw__grace_leave(&index->grace, ticket);
     PUT(&rig, 0);
     CHECK(run_next(&rig));
