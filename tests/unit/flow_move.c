@@ -271,7 +271,9 @@ TEST(the_fence_is_waited_for_with_a_timeout) {
     start_flow(&bench->rig, X);
     tally_await(&bench->begun, 1);
     assert_status(move(&bench->rig, X, "deleting"), LW_PENDING);
-    assert_status(lw_flow_wait_fence(bench->rig.engine, "site", X, 0, &status), LW_PENDING);
+    do /* another step may have been running, too */
+        assert_status(lw_flow_wait_fence(bench->rig.engine, "site", X, 0, &status), LW_PENDING);
+    while (status.open > 1);
     assert_int_equal(status.open, 1);
     assert_status(lw_flow_wait_fence(bench->rig.engine, "site", X, 20, &status), LW_PENDING);
     assert_int_equal(status.condition, LW_FLOW_HELD);
