@@ -169,6 +169,8 @@ void sim_leave(struct sim_model *m, struct sim_task *t) {
     t->is_retained = false;
     t->is_lingering = must_linger;
     t->is_there = must_linger;
+    if (must_linger && t->state == LW_FINISHED)
+        t->errors = 0; /* its key and times stay, and nothing else */
 }
 
 static bool is_older(const struct sim_task *a, const struct sim_task *b) {
