@@ -34,11 +34,13 @@ soak: ## run the tests with their long loops; TESTS and PRESET as above
 	@tools/setup
 	@LW_SOAK=1 tools/test $(PRESET) $(TESTS)
 
-sim: ## simulate the engine: SEEDS=1000 of them, or SEED=7 with every step; PRESET as above
+sim: ## simulate the engine: SEEDS=1000 of them, or SEED=7 with every step; STORE=sqlite; PRESET as above
 	@tools/setup
 	@tools/build $(PRESET)
-	@LW_SEED=$(or $(SEED),$(shell date +%s)) LW_SEEDS=$(or $(SEEDS),$(if $(SEED),,1000)) \
-		build/$(PRESET)/tests/test-sim-engine --here seeds_that_are_asked_for_keep_to_the_model
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && cd "$$folder" && \
+		LW_SEED=$(or $(SEED),$(shell date +%s)) LW_SEEDS=$(or $(SEEDS),$(if $(SEED),,1000)) \
+		$(CURDIR)/build/$(PRESET)/tests/test-sim-$(if $(filter sqlite,$(STORE)),sqlite_)engine \
+		--here seeds_that_are_asked_for_keep_to_the_model
 
 check: ## check style, layers, symbols, headers, models; CHECK=layers picks one
 	@tools/setup

@@ -217,23 +217,26 @@ LW_API int lw_start(lw_engine *engine, lw_error *err);
 /* Accepts a task. *id (may be NULL) is its id. A kind or queue that nobody has named before comes
  * into being with its first task that is accepted; what is refused leaves no trace. A kind without
  * a handler is from then on for tasks that wait for one, or for functions (run): the others get
- * LW_EINVAL. Under LW_CALLER_RUNS a full queue makes the caller
- * run the first attempt itself, before this returns. If that says retry or snooze, the task needs
- * room to wait for the next one: the caller waits for that, as under LW_BLOCK, and if there is none
- * in time the task is aborted (and LW_OK returned: it was accepted). So there are never more tasks
- * beyond the limits than there are callers. On a store that writes to a disk it waits for room in
- * the first place. Under LW_DROP_OLDEST the first ones of the queue that wait for a
- * worker are aborted, as many as it takes, by count and bytes; if all of them were not enough, none
- * is: LW_EFULL.
+ * LW_EINVAL.
+ * Without room the queue's `overflow` says what happens. Under LW_CALLER_RUNS the caller runs the
+ * first attempt itself, before this returns. If that says retry or snooze, the task needs room to
+ * wait for the next one: the caller waits for that, as under LW_BLOCK, and if there is none in time
+ * the task is aborted (and LW_OK returned: it was accepted). So there are never more tasks beyond
+ * the limits than there are callers. On a store that writes to a disk it waits for room in the
+ * first place. Under LW_DROP_OLDEST the first ones of the queue that wait for a worker are aborted,
+ * as many as it takes, by count and bytes; if all of them were not enough, none is: LW_EFULL.
+ * While callbacks are far behind there is room for tasks that handlers submit only, under every
+ * policy: if as many tasks have ended and were not told as task_limit allows (1,024 at least), or
+ * with more bytes of payloads than byte_limit.
  * Returns LW_OK: accepted. LW_EXISTS (> 0): its key is taken; *id is the task that has it, and
  * nothing was accepted (arg stays the caller's). Negative, and arg stays the caller's: LW_EINVAL
- * with a sentence; LW_EFULL (LW_REFUSE, or inside a handler when the reserve is used up; nothing to
- * drop; or more than there ever is room for);
- * LW_ETIMEDOUT, LW_ECANCELED (LW_BLOCK: the wait for room ended); LW_ESTOPPING; LW_ENOMEM;
- * LW_EFORKED. On a store that is a file also, with a sentence: LW_ESYSTEM (the disk is full or
- * fails, or the file is gone), LW_EBUSY (another connection has held the file for more than about
- * 5 s), LW_ECORRUPT (it is damaged): nothing was accepted, and it can be repeated once that is
- * over; LW_EUNSURE: nobody knows, repeat it under its key. Since: 0.2 */
+ * with a sentence, also if its key is taken; LW_EFULL (LW_REFUSE, or inside a handler when the
+ * reserve is used up; nothing to drop; or more than there ever is room for); LW_ETIMEDOUT,
+ * LW_ECANCELED (the wait for room ended); LW_ESTOPPING; LW_ENOMEM; LW_EFORKED. On a store that is a
+ * file also, with a sentence: LW_ESYSTEM (the disk is full or fails, or the file is gone), LW_EBUSY
+ * (another connection has held the file for more than about 5 s), LW_ECORRUPT (it is damaged):
+ * nothing was accepted, and it can be repeated once that is over; LW_EUNSURE: nobody knows, repeat
+ * it under its key. Since: 0.2 */
 LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err);
 
 /* The same for a task that has nothing but these; queue and key may be NULL, the payload empty.

@@ -222,7 +222,8 @@ static int run_in_caller(struct submission *s) {
     first->is_taken = true;
     int rc = put(s, lw__engine_now(engine));
     first->is_taken = false;
-    if (rc == LW_EFULL) /* its kind has no handler, or enough attempts; or its queue is paused */
+    if (rc == LW_EFULL) /* its kind has no handler, or enough attempts; its queue is paused; or
+                         * too much was not told yet */
         return wait_for_room(s);
     if (rc < 0 || first->status != LW_OK)
         return rc;
@@ -246,12 +247,13 @@ static int drop_and_put(struct submission *s) {
     lw_engine *engine = s->engine;
     const struct lw__store_ops *ops = engine->store->ops;
     struct lw__put *first = &s->puts[0];
-    int rc = LW_EFULL;
+    uint32_t drops;
+    int rc;
     first->may_drop = true;
     do {
-        first->has_dropped = false;
+        drops = first->drops;
         rc = put(s, lw__engine_now(engine));
-    } while (rc == LW_EFULL && first->has_dropped && ops->flush
+    } while (rc == LW_EFULL && first->drops > drops && ops->flush
              && ops->flush(engine->store) == LW_OK);
     lw__engine_attend(engine);
     if (rc < 0) { /* what was dropped has made room for others, or was the last of all */

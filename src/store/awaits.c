@@ -103,6 +103,7 @@ static void unlink_dependency(struct lw__dependency *dependency) {
         dependency->next->link = dependency->link;
 }
 
+/* Those of one bucket stand in it with the newest first. */
 static void add_dependency(struct lw__index *index, struct lw__dependency *dependency) {
     link_dependency(&index->dependencies[bucket_of(index, dependency->on)], dependency);
 }
@@ -132,9 +133,13 @@ static bool grow_dependencies(struct lw__index *index) {
     index->dependencies = buckets;
     index->dependency_buckets = count;
     for (size_t i = 0; i < old_count; i++) {
-        struct lw__dependency *next;
-        for (struct lw__dependency *d = old[i]; d; d = next) {
-            next = d->next;
+        struct lw__dependency *oldest = NULL, *d;
+        while ((d = old[i]) != NULL) { /* turned round, and below once more */
+            unlink_dependency(d);
+            link_dependency(&oldest, d);
+        }
+        while ((d = oldest) != NULL) {
+            unlink_dependency(d);
             add_dependency(index, d);
         }
     }
@@ -262,17 +267,17 @@ void lw__index_release_put_locked(struct lw__index *index, struct lw__task *task
     release(index, task, now, !was_held || !(index->restraints & LW__STORE_NO_DELAY));
 }
 
-/* Moves those that wait for this task from their bucket to a list of their own. */
+/* Moves those that wait for this task from their bucket to a list of their own, the oldest
+ * first. */
 static void take_dependents(struct lw__index *index, uint64_t on, struct lw__dependency **first) {
-    struct lw__dependency **last = first, *next;
+    struct lw__dependency *next;
     *first = NULL;
     for (struct lw__dependency *d = index->dependencies[bucket_of(index, on)]; d; d = next) {
         next = d->next;
         if (d->on != on)
             continue;
         unlink_dependency(d);
-        link_dependency(last, d);
-        last = &d->next;
+        link_dependency(first, d);
     }
 }
 

@@ -45,7 +45,7 @@ static void tell_or_retain(struct lw__index *index, struct lw__task *task, uint6
 }
 
 /* Ending one can end its dependents, and so theirs: a chain of tasks must not be a chain of
- * calls. */
+ * calls. Each is told before those that have ended because of it. */
 static void release_dependents(struct lw__index *index, struct lw__task *task, uint64_t now) {
     lw__link_append(&index->releasing, task);
     if (index->is_releasing)
@@ -53,7 +53,8 @@ static void release_dependents(struct lw__index *index, struct lw__task *task, u
     index->is_releasing = true;
     while ((task = lw__link_first(&index->releasing))) {
         lw__link_remove(task);
-        lw__index_release_dependents_locked(index, task, now);
+        if (lw__task_flags(task) & LW__TASK_AWAITED)
+            lw__index_release_dependents_locked(index, task, now);
         tell_or_retain(index, task, now);
     }
     index->is_releasing = false;
@@ -79,7 +80,7 @@ void lw__index_end_durable_locked(struct lw__index *index, struct lw__task *task
     task->link.next = task->link.previous = NULL;
     if (flags & LW__TASK_SCOPED)
         lw__scope_leave_locked(index, task, now);
-    if (flags & LW__TASK_AWAITED)
+    if (flags & LW__TASK_AWAITED || index->is_releasing)
         release_dependents(index, task, now);
     else
         tell_or_retain(index, task, now);

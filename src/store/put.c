@@ -155,6 +155,9 @@ static int check_lane(struct lw__index *index, const struct lw__put *put) {
 /* Whether it exists already, and what stands in its way but room. */
 static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t now) {
     bool is_known = put->kind < LW__UNNAMED;
+    if (put->spec && put->spec->after_count > 0 && !put->stillborn
+        && check_after(index, put->spec) < 0)
+        return LW_EINVAL; /* whoever has its key may be dropped for others of these */
     if (put->is_double) {
         put->id = 0; /* that of the first is not known before it is accepted */
         return LW_EXISTS;
@@ -169,8 +172,6 @@ static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t
         return can_start;
     if (put->stillborn)
         return LW_OK;
-    if (put->spec && put->spec->after_count > 0 && check_after(index, put->spec) < 0)
-        return LW_EINVAL;
     int rc = put->scope ? lw__scope_check_locked(index, put) : LW_OK;
     if (rc < 0)
         return rc;
@@ -181,9 +182,10 @@ static int check_but_room(struct lw__index *index, struct lw__put *put, uint64_t
 
 static int check_one(struct lw__index *index, struct lw__put *put, uint64_t now, bool is_untold) {
     int rc = check_but_room(index, put, now);
-    bool needs_room = rc == LW_OK && !put->is_taken && !put->stillborn;
-    bool has_room = lw__room_is_there_locked(index, put) && (put->is_inside || !is_untold);
-    return needs_room && !has_room ? LW_EFULL : rc;
+    if (rc != LW_OK || put->stillborn)
+        return rc;
+    bool has_room = put->is_taken || lw__room_is_there_locked(index, put);
+    return has_room && (put->is_inside || !is_untold) ? LW_OK : LW_EFULL;
 }
 
 void lw__index_set_key_locked(struct lw__index *index, struct lw__task *task) {
@@ -335,11 +337,16 @@ static int accept_one(struct lw__index *index, struct lw__put *put, uint64_t now
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
+/* By what has ended and was not told. If others were dropped for these it was not so before, and
+ * they were not dropped in vain. */
+static bool is_barred(const struct lw__index *index, const struct lw__put *puts) {
+    return puts[0].drops == 0 && lw__room_is_untold_locked(index);
+}
+
 /* Checks all, and takes the room for all. */
 static int check_all(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
     size_t keys = 0;
-    /* That was looked at before others were dropped for these. */
-    bool is_untold = count > 0 && !puts[0].has_dropped && lw__room_is_untold_locked(index);
+    bool is_untold = count > 0 && is_barred(index, puts);
     for (size_t i = 0; i < count; i++) {
         puts[i].task = NULL;
         puts[i].is_counted = puts[i].is_reserved = false;
@@ -427,7 +434,7 @@ static int check_all_but_room(struct lw__index *index, uint64_t now, struct lw__
  * all. */
 static int make_room(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
     int rc = check_all_but_room(index, now, puts, count);
-    if (rc == LW_OK && lw__room_is_untold_locked(index))
+    if (rc == LW_OK && is_barred(index, puts))
         return LW_EFULL; /* those that are dropped have to be told, too */
     return rc == LW_OK && !lw__room_drop_locked(index, now, puts, count) ? LW_EFULL : rc;
 }
@@ -439,7 +446,7 @@ int lw__index_put_locked(struct lw__index *index, uint64_t now, struct lw__put *
         rc = make_room(index, now, puts, count);
         if (rc < 0)
             break;
-        puts[0].has_dropped = true;
+        puts[0].drops++;
         rc = try_all(index, now, puts, count);
         if (index->journal)
             break; /* there is room when it is durable that they have ended */
@@ -454,7 +461,7 @@ static int judge(struct lw__index *index, uint64_t now, struct lw__put *puts, si
     if (rc != LW_EFULL || !puts[0].may_drop)
         return rc;
     rc = check_all_but_room(index, now, puts, count);
-    if (rc == LW_OK && lw__room_is_untold_locked(index))
+    if (rc == LW_OK && is_barred(index, puts))
         return LW_EFULL;
     return rc == LW_OK && !lw__room_can_drop_locked(index, puts, count) ? LW_EFULL : rc;
 }

@@ -117,8 +117,9 @@ struct lw__put {
     bool is_successor;     /* of an attempt, or part of a change, in the same step */
     bool is_inside;        /* from a task: may use the reserve */
     bool may_drop;         /* of the first: for lack of room others may go; see `put` */
-    bool is_taken;         /* claimed at once, for the caller who runs it: no room needed. A store
-                            * that writes to a disk has no room for such: LW_EFULL */
+    bool is_taken;         /* claimed at once, for the caller who runs it: no room needed, as
+                            * long as what has ended is told in time. A store that writes to a disk
+                            * has no room for such: LW_EFULL */
     uint64_t scope;        /* 0: none; or LW__SCOPE_THIS. With a spec, and not taken */
     uint64_t generation;   /* of the scope, unless it is LW__SCOPE_THIS */
     uint32_t payload_size; /* of a task that is there already, and lean */
@@ -128,7 +129,7 @@ struct lw__put {
     /* out */
     bool is_counted, is_reserved; /* the store's */
     bool is_double;               /* has the kind and key of one before it: the same task */
-    bool has_dropped;             /* of the first, if it may drop */
+    uint32_t drops;               /* of the first: how many times others were dropped for these */
     int status;                   /* LW_OK, LW_EXISTS, or why not */
     uint64_t id;
     uint64_t token; /* of the attempt, if it is taken */
@@ -391,8 +392,8 @@ struct lw__store_ops {
      *
      * If they may drop, and lack nothing but room, the first enqueued tasks of their queues are
      * aborted until there is enough for all, in the same step; or none, if that were in vain. Where
-     * an end has to be durable there is room then: LW_EFULL with has_dropped, flush and try
-     * again. */
+     * an end has to be durable there is room then: if it is LW_EFULL and `drops` has grown, flush
+     * and try again. */
     int (*put)(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count);
 
     /* The same for one task, without waiting until it is durable: wait->over is called then, with

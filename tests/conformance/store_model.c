@@ -208,12 +208,12 @@ static int judge(const struct wish *wish, const struct place *this) {
                                 : wish->scope                 ? place_of(wish->scope)
                                                               : NULL;
     bool is_narrow = wish->kind == NARROW;
-    if (wish->key && key_holder(is_narrow, wish->key))
-        return LW_EXISTS;
     for (int i = 0; i < 4 && wish->after[i]; i++) {
         if (wish->after[i] > m.last_id)
             return LW_EINVAL;
     }
+    if (wish->key && key_holder(is_narrow, wish->key))
+        return LW_EXISTS;
     if (wish->scope
         && (!place || place->is_closed
             || (wish->scope != LW__SCOPE_THIS && wish->generation != place->generation)))

@@ -307,6 +307,20 @@ STORE_TEST_WITH(nothing_is_dropped_for_one_that_cannot_be_accepted_anyway, .task
     assert_state(task, LW_ENQUEUED);
 }
 
+/* What would be dropped for the second has the key of the first. */
+STORE_TEST_WITH(nothing_is_dropped_for_a_key_that_cannot_be_had_anyway, .task_limit = 2) {
+    struct lw__task *holder = PUT(rig, .key = "a");
+    PUT(rig, 0);
+    assert_status(TRY_PUT(rig, .key = "a", .after = {4711}), LW_EINVAL);
+    struct lw__put puts[] = {make_put(rig, WISH(.key = "a", .after = {4711})),
+                             make_put(rig, WISH(.key = "b"))};
+    assert_status(put_dropping(rig, puts, 2), LW_EINVAL);
+    drop_put(rig, &puts[0]);
+    drop_put(rig, &puts[1]);
+    assert_int_equal(count_in(rig, LW_ABORTED), 0);
+    assert_state(holder, LW_ENQUEUED);
+}
+
 /* What is dropped for the second has the key of the first, which needs room then. */
 STORE_TEST_WITH(a_key_that_comes_free_by_dropping_needs_room_too, .task_limit = 2) {
     struct lw__task *holder = PUT(rig, .key = "a"), *other = PUT(rig, .due = rig->now + MS);

@@ -13,20 +13,20 @@ static void run_seeds(uint64_t first, uint64_t count) {
         sim_run("memory:", first + i, false);
 }
 
-TEST(seeds_1_to_60_keep_to_the_model) {
-    run_seeds(1, 60);
+TEST(seeds_1_to_240_keep_to_the_model) {
+    run_seeds(1, 240);
 }
 
-TEST(seeds_61_to_120_keep_to_the_model) {
-    run_seeds(61, 60);
+TEST(seeds_241_to_480_keep_to_the_model) {
+    run_seeds(241, 240);
 }
 
-TEST(seeds_121_to_180_keep_to_the_model) {
-    run_seeds(121, 60);
+TEST(seeds_481_to_720_keep_to_the_model) {
+    run_seeds(481, 240);
 }
 
-TEST(seeds_181_to_240_keep_to_the_model) {
-    run_seeds(181, 60);
+TEST(seeds_721_to_960_keep_to_the_model) {
+    run_seeds(721, 240);
 }
 
 TEST(the_same_seed_gives_the_same_trace) {
@@ -42,7 +42,7 @@ static uint64_t number(const char *variable, uint64_t otherwise) {
 
 /* LW_SEED: where to begin; LW_SEEDS: how many, and without it one that is shown. */
 TEST(seeds_that_are_asked_for_keep_to_the_model) {
-    uint64_t seed = number("LW_SEED", 241), count = number("LW_SEEDS", 0);
+    uint64_t seed = number("LW_SEED", 961), count = number("LW_SEEDS", 0);
     bool is_shown = count == 0 && getenv("LW_SEED");
     for (uint64_t i = 0; i < count; i++)
         sim_run("memory:", seed + i, false);

@@ -89,7 +89,7 @@ void sim__schedule(struct sim_task *t, uint64_t due) {
 void sim__keep(struct sim_model *m, struct sim_task *t) {
     t->is_kept_enqueued = t->state == LW_ENQUEUED;
     t->offsets_ms.due = t->offsets_ms.started = t->offsets_ms.retried = m->wall_offset_ms;
-    t->offsets_ms.start_by = t->offsets_ms.finish_by = m->wall_offset_ms;
+    t->offsets_ms.start_by = t->offsets_ms.finish_by = t->offsets_ms.erred = m->wall_offset_ms;
 }
 
 void sim__shift(struct sim_task *t, uint64_t due) {
@@ -169,8 +169,7 @@ void sim_leave(struct sim_model *m, struct sim_task *t) {
     t->is_retained = false;
     t->is_lingering = must_linger;
     t->is_there = must_linger;
-    if (must_linger && t->state == LW_FINISHED)
-        t->errors = 0; /* its key and times stay, and nothing else */
+    t->is_bare = must_linger && t->state == LW_FINISHED;
 }
 
 static bool is_older(const struct sim_task *a, const struct sim_task *b) {
@@ -213,16 +212,30 @@ void sim__retain(struct sim_model *m, struct sim_task *t) {
         sim_leave(m, oldest);
 }
 
+/* Of all that are ending: each before those that end because of it. */
+static void settle_ends(struct sim_model *m) {
+    m->is_ending = true;
+    for (int i = 0; i < m->ending_count; i++) {
+        struct sim_task *t = m->ending[i];
+        step_dependents(m, t);
+        m->moment += m->is_in_order;
+        if (must_be_told(m, t))
+            t->is_telling = true;
+        else
+            sim__retain(m, t);
+    }
+    m->ending_count = 0;
+    m->is_ending = false;
+}
+
 /* What follows from a terminal state. */
 void sim__finish_end(struct sim_model *m, struct sim_task *t) {
     m->kinds[t->spec.kind].ended[sim_list_of(t->state)]++;
     t->is_counted = t->is_reserved = false;
     t->offsets_ms.started = t->offsets_ms.ended = t->offsets_ms.retried = m->wall_offset_ms;
-    step_dependents(m, t);
-    if (must_be_told(m, t))
-        t->is_telling = true;
-    else
-        sim__retain(m, t);
+    m->ending[m->ending_count++] = t;
+    if (!m->is_ending)
+        settle_ends(m);
 }
 
 void sim__end_by(struct sim_model *m, struct sim_task *t, lw_state state) {
@@ -245,6 +258,19 @@ bool sim__has_room(const struct sim_model *m, const struct sim_spec *s, bool is_
     return is_free
            || (is_inside && all.reserved < m->reserve
                && all.reserved_bytes + s->bytes <= m->byte_limit);
+}
+
+/* Callbacks are far behind: only tasks may submit until they have caught up. */
+static bool is_untold(const struct sim_model *m) {
+    uint64_t count = 0, bytes = 0;
+    for (lw_id id = 1; id <= m->last_id; id++) {
+        const struct sim_task *t = &m->tasks[id];
+        if (!t->is_there || !t->is_telling)
+            continue;
+        count++;
+        bytes += t->spec.bytes;
+    }
+    return (count >= 1024 && count >= m->task_limit) || bytes > m->byte_limit;
 }
 
 static bool can_start(const struct sim_model *m, const struct sim_spec *s) {
@@ -315,13 +341,16 @@ static void place(struct sim_model *m, struct sim_task *t, bool is_taken) {
 
 static int check(struct sim_model *m, struct sim_put *put, lw_id known, bool *is_reserved) {
     const struct sim_spec *s = &put->spec;
-    put->id = s->key ? sim_key_holder(m, s->kind, s->key) : 0;
-    if (put->id)
-        return LW_EXISTS;
+    put->id = 0;
     for (int i = 0; i < s->after_count; i++)
         if (s->after[i] == 0 || s->after[i] > known)
             return LW_EINVAL;
+    put->id = s->key ? sim_key_holder(m, s->kind, s->key) : 0;
+    if (put->id)
+        return LW_EXISTS;
     *is_reserved = false;
+    if (!put->is_inside && !put->has_dropped && is_untold(m))
+        return LW_EFULL;
     if (put->is_taken)
         return can_start(m, s) ? LW_OK : LW_EFULL;
     return sim__has_room(m, s, put->is_inside, is_reserved) ? LW_OK : LW_EFULL;
@@ -341,11 +370,9 @@ static int check_all(struct sim_model *m, struct sim_put *puts, int count, bool 
     lw_id known = m->last_id;
     int rc = LW_OK;
     for (int i = 0; rc >= 0 && i < count; i++) {
-        if (is_double(puts, i)) {
-            puts[i].status = LW_EXISTS;
-            continue;
-        }
         rc = puts[i].status = check(m, &puts[i], known, &is_reserved[i]);
+        if (rc != LW_EINVAL && is_double(puts, i))
+            rc = puts[i].status = LW_EXISTS;
         if (rc == LW_OK) /* its room, for a moment */
             m->tasks[++m->last_id] = (struct sim_task){
                 .spec = puts[i].spec, .is_counted = true, .is_reserved = is_reserved[i]};
@@ -454,11 +481,6 @@ static void drop_first(struct sim_model *m, int queue, struct sim_room *of, stru
         pay(of, of == all ? places : 1, first->spec.bytes);
         if (of != all)
             pay(all, places, first->spec.bytes);
-        if (m->is_durable) { /* they end together, and only then do their dependents hear of it */
-            first->is_claimed = true;
-            continue;
-        }
-        m->moment++;
         sim__abort_waiting(m, first);
     }
 }
@@ -468,8 +490,11 @@ static int check_but_room(struct sim_model *m, struct sim_put *puts, int count) 
     lw_id known = m->last_id;
     for (int i = 0; i < count; i++) {
         bool is_reserved;
-        int rc = is_double(puts, i) ? LW_EXISTS : check(m, &puts[i], known, &is_reserved);
-        puts[i].id = is_double(puts, i) ? 0 : puts[i].id;
+        int rc = check(m, &puts[i], known, &is_reserved);
+        if (rc != LW_EINVAL && is_double(puts, i)) {
+            rc = LW_EXISTS;
+            puts[i].id = 0;
+        }
         puts[i].status = rc == LW_EFULL ? LW_OK : rc;
         if (puts[i].status < 0)
             return rc;
@@ -477,44 +502,48 @@ static int check_but_room(struct sim_model *m, struct sim_put *puts, int count) 
     return LW_OK;
 }
 
+/* Queues have their turn once each: what a drop has set free in one that had it stays. */
+static bool is_first_of_queue(const struct sim_put *puts, const bool *is_put, int i) {
+    return is_put[i] && !is_for(puts, i, is_put, puts[i].spec.queue);
+}
+
 static void drop_for(struct sim_model *m, const struct sim_put *puts, int count) {
-    bool is_put[SIM_MANY], was_claimed[SIM_TASKS + 1];
+    bool is_put[SIM_MANY];
     for (int i = 0; i < count; i++)
         is_put[i] = puts[i].status == LW_OK;
-    for (lw_id id = 1; id <= m->last_id; id++)
-        was_claimed[id] = m->tasks[id].is_claimed;
     struct sim_room all = lack(m, puts, count, is_put, -1), own[SIM_QUEUES];
     for (int q = 0; q < SIM_QUEUES; q++)
         own[q] = lack(m, puts, count, is_put, q);
-    m->moment++;
+    m->is_in_order = true;
+    m->is_ending = m->is_durable; /* they end together; only then do their dependents hear of it */
     for (int i = 0; i < count; i++) {
         int q = puts[i].spec.queue;
         if (!m->is_durable) /* dependents have gone, too; on a disk they have not yet */
             own[q] = lack(m, puts, count, is_put, q);
-        if (is_put[i])
+        if (is_first_of_queue(puts, is_put, i))
             drop_first(m, q, &own[q], &all);
     }
     for (int i = 0; i < count; i++)
-        if (is_put[i])
+        if (is_first_of_queue(puts, is_put, i))
             drop_first(m, puts[i].spec.queue, &all, &all);
-    for (lw_id id = 1; m->is_durable && id <= m->last_id; id++) {
-        bool is_dropped = m->tasks[id].is_claimed && !was_claimed[id];
-        m->tasks[id].is_claimed = was_claimed[id];
-        if (is_dropped)
-            sim__abort_waiting(m, &m->tasks[id]);
-    }
+    settle_ends(m);
+    m->is_in_order = false;
 }
 
-/* All or nothing: if what waits for a worker is not enough, none of it is dropped. */
+/* All or nothing: if what waits for a worker is not enough, none of it is dropped. Those that are
+ * dropped have to be told, too. */
 static int drop_and_put(struct sim_model *m, struct sim_put *puts, int count) {
     int rc = LW_EFULL;
+    bool is_enough_untold = is_untold(m);
     while (rc == LW_EFULL) {
         rc = check_but_room(m, puts, count);
         if (rc < 0)
             return rc;
-        if (!could_all_give(m, puts, count))
+        if (is_enough_untold || !could_all_give(m, puts, count))
             return LW_EFULL;
         drop_for(m, puts, count);
+        for (int i = 0; i < count; i++)
+            puts[i].has_dropped = true;
         rc = sim_put(m, puts, count);
     }
     return rc;

@@ -76,6 +76,7 @@ struct sim_task {
     bool is_wall, is_limited, is_asked, is_drained;
     bool is_cancelling, is_stuck, is_spent;
     bool is_telling, is_retained, is_lingering;
+    bool is_bare; /* its key and times are there, and nothing else; more may be in the file */
     uint64_t retained_moment, retained_at;
     uint64_t rank; /* among those of a moment; 0: not known yet */
     /* in the file: whether it can run at once, and its times, less what they are on the clock */
@@ -97,6 +98,10 @@ struct sim_model {
     int64_t wall_offset_ms, known_offset_ms; /* wall minus clock; as the last sweep found it */
     struct sim_task tasks[SIM_TASKS + 1];    /* by id */
     lw_id last_id;
+    struct sim_task *ending[SIM_TASKS]; /* one, and what ends because of it */
+    int ending_count;
+    bool is_ending;   /* somebody settles them */
+    bool is_in_order; /* the order in which tasks end is known */
     uint64_t last_token;
     lw_stop_mode stop_mode;
     bool is_stopping, no_release, no_claim, no_delay, is_out_of_time;
@@ -127,6 +132,7 @@ uint64_t sim_claimed(const struct sim_model *m, int kind);
 struct sim_put {
     struct sim_spec spec;
     bool is_inside, is_taken;
+    bool has_dropped; /* others, to get in itself */
     int status;
     lw_id id;
 };

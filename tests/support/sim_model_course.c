@@ -48,7 +48,6 @@ static void retry(struct sim_model *m, struct sim_task *t, const struct sim_word
     bool is_crash = fault != LW_FAULT_ERROR;
     t->errors++;
     t->erred = m->now;
-    t->offsets_ms.erred = m->wall_offset_ms;
     if (is_crash) {
         crashes++;
         t->crashes++;
@@ -379,10 +378,9 @@ static void reopen_time(const struct sim_model *m, uint64_t *at, int64_t *offset
 
 /* The last that is known to have happened to it. */
 static uint64_t last_told(const struct sim_model *m, const struct sim_task *t) {
-    uint64_t last = told_by_wall(m, t->created, t->offsets_ms.created);
-    uint64_t started = told_by_wall(m, t->started, t->offsets_ms.started);
     uint64_t erred = told_by_wall(m, t->erred, t->offsets_ms.erred);
-    last = started > last ? started : last;
+    uint64_t last = t->started ? told_by_wall(m, t->started, t->offsets_ms.started)
+                               : told_by_wall(m, t->created, t->offsets_ms.created);
     return erred > last ? erred : last;
 }
 
@@ -426,7 +424,7 @@ static void reopen_task(struct sim_model *m, struct sim_task *t) {
         return;
     }
     t->is_retained = true;
-    t->is_lingering = false;
+    t->is_lingering = t->is_bare = false;
     t->retained_moment = m->moment;
     t->rank = 0;
 }

@@ -109,6 +109,14 @@ lw_outcome world_run_guest(lw_ctx *ctx, const lw_task *task) {
 }
 
 /* ---- the scheduler ------------------------------------------------------------------------- */
+/* When it finds that it has stopped is its own affair; but then it was quiet. */
+static void look_whether_it_has_stopped(struct world *w) {
+    bool has_stopped = atomic_load(&w->engine->has_stopped);
+    if (has_stopped && !w->model.has_stopped)
+        world_expect(w, 0, "quiet when it has stopped", sim_is_quiet(&w->model), true);
+    w->model.has_stopped = has_stopped;
+}
+
 void world_look(struct world *w) {
     uint64_t now = w->model.now, due;
     do {
@@ -120,6 +128,7 @@ void world_look(struct world *w) {
         atomic_store(&w->engine->sleeps_until, due);
     } while (due <= now || atomic_load(&w->engine->call) != w->seen_call);
     world_compare(w);
+    look_whether_it_has_stopped(w);
 }
 
 /* Looks when its thread would: it was called, or it is time. */
@@ -135,14 +144,6 @@ void world_play_scheduler(struct world *w) {
     const char *why = sim_overdue(&w->model, &late);
     if (why)
         world_complain(w, late, why, 0, 1);
-}
-
-/* When it finds that it has stopped is its own affair; but then it was quiet. */
-static void look_whether_it_has_stopped(struct world *w) {
-    bool has_stopped = atomic_load(&w->engine->has_stopped);
-    if (has_stopped && !w->model.has_stopped)
-        world_expect(w, 0, "quiet when it has stopped", sim_is_quiet(&w->model), true);
-    w->model.has_stopped = has_stopped;
 }
 
 void world_end_step(struct world *w) {

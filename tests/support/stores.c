@@ -302,12 +302,13 @@ void drop_put(struct rig *rig, struct lw__put *put) {
 }
 
 int put_dropping(struct rig *rig, struct lw__put *puts, size_t count) {
+    uint32_t before;
     int rc;
     puts[0].may_drop = true;
     do {
-        puts[0].has_dropped = false;
+        before = puts[0].drops;
         rc = rig->ops->put(rig->store, rig->now, puts, count);
-    } while (rc == LW_EFULL && puts[0].has_dropped && rig->ops->flush
+    } while (rc == LW_EFULL && puts[0].drops > before && rig->ops->flush
              && rig->ops->flush(rig->store) == LW_OK);
     return rc;
 }

@@ -393,14 +393,48 @@ TEST(what_has_ended_is_told_even_without_memory) {
     assert_true(nth > 1);
 }
 
+/* ---- those that end because of one another -------------------------------------------------- */
+
+enum { LISTED_MAX = 200 };
+struct list {
+    lw_id ids[LISTED_MAX];
+    int count;
+};
+
+static void list_one(void *user, const lw_snapshot *task) {
+    struct list *list = user;
+    if (list->count < LISTED_MAX)
+        list->ids[list->count++] = task->id;
+}
+
+/* Their ids rise: first the cause, then those that waited for it, then those that waited for
+ * them; of these the first submitted first, also if the table of who waits has grown. */
+ENGINE_TEST(the_cause_is_told_before_what_ended_because_of_it) {
+    enum { WAIT = 90 };
+    struct list list = {.count = 0};
+    lw_engine *engine = OPEN_ON(url, .workers = 1, .on_aborted = list_one, .user = &list);
+    start(engine);
+    lw_id first = SUBMIT(engine, .kind = "by-hand"), middle = 0;
+    for (int i = 0; i < WAIT; i++) {
+        lw_id id = SUBMIT(engine, .kind = "by-hand", .after = &first, .after_count = 1);
+        middle = i == WAIT / 2 ? id : middle;
+    }
+    SUBMIT(engine, .kind = "by-hand", .after = &middle, .after_count = 1);
+    assert_status(lw_cancel(engine, first), LW_OK);
+    assert_status(lw_stop(engine, LW_DRAIN, FOREVER), LW_OK);
+    assert_int_equal(list.count, WAIT + 2);
+    for (int i = 0; i < list.count; i++)
+        assert_int_equal(list.ids[i], first + (lw_id)i);
+    close_engine(engine);
+}
+
 /* ---- callbacks that are slow ---------------------------------------------------------------- */
 
-static struct gate slow = GATE;
 static _Atomic int slow_count, told_before;
 
 static void tell_slowly(void *user, const lw_snapshot *task) {
-    (void)user, (void)task;
-    gate_pass(&slow);
+    (void)task;
+    gate_pass(user);
     atomic_fetch_add(&slow_count, 1);
 }
 
@@ -410,11 +444,13 @@ static uint64_t untold(lw_engine *engine) {
     return stats.untold;
 }
 
-/* Dropping makes room in the queue, and a task that waits for its callback. */
-TEST(what_has_ended_and_was_not_told_is_bounded) {
+/* Dropping makes room in the queue, and a task that waits for its callback. The last that is
+ * dropped is not dropped in vain. */
+ENGINE_TEST(what_has_ended_and_was_not_told_is_bounded) {
     enum { LIMIT = 1024, TRIES = 4 * LIMIT };
-    lw_engine *engine = OPEN_ENGINE(.workers = 1, .task_limit = LIMIT, .overflow = LW_DROP_OLDEST,
-                                    .on_aborted = tell_slowly);
+    struct gate slow = GATE;
+    lw_engine *engine = OPEN_ON(url, .workers = 1, .task_limit = LIMIT, .overflow = LW_DROP_OLDEST,
+                                .on_aborted = tell_slowly, .user = &slow);
     int accepted = 0;
     start(engine);
     for (int i = 0; i < TRIES; i++) {
@@ -435,7 +471,9 @@ TEST(what_has_ended_and_was_not_told_is_bounded) {
 
 TEST(submitters_that_wait_get_in_when_it_was_told) {
     enum { LIMIT = 1024 };
-    lw_engine *engine = OPEN_ENGINE(.workers = 1, .task_limit = LIMIT, .on_aborted = tell_slowly);
+    struct gate slow = GATE;
+    lw_engine *engine =
+        OPEN_ENGINE(.workers = 1, .task_limit = LIMIT, .on_aborted = tell_slowly, .user = &slow);
     start(engine);
     for (int i = 0; i < LIMIT; i++)
         assert_status(lw_cancel(engine, SUBMIT(engine, .kind = "by-hand")), LW_OK);
@@ -448,6 +486,36 @@ TEST(submitters_that_wait_get_in_when_it_was_told) {
     close_engine(engine);
 }
 
+static _Atomic int give_up_count;
+
+static lw_outcome do_give_up(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    atomic_fetch_add(&give_up_count, 1);
+    return lw_abort(ctx, "enough");
+}
+
+/* It would end as one more that has to be told. */
+TEST(a_caller_runs_nothing_while_too_much_is_untold) {
+    enum { LIMIT = 1024 };
+    struct gate slow = GATE;
+    lw_engine *engine = OPEN_ENGINE(.workers = 1, .task_limit = LIMIT, .overflow = LW_CALLER_RUNS,
+                                    .on_aborted = tell_slowly, .user = &slow);
+    handle(engine, "give-up", do_give_up, NULL);
+    start(engine);
+    for (int i = 0; i < LIMIT; i++)
+        assert_status(lw_cancel(engine, SUBMIT(engine, .kind = "by-hand")), LW_OK);
+    assert_status(
+        lw_submit(engine, LW_TASK(.kind = "give-up", .submit_timeout_ms = LW_ZERO), NULL, NULL),
+        LW_ETIMEDOUT);
+    assert_int_equal(atomic_load(&give_up_count), 0);
+    assert_int_equal(untold(engine), LIMIT);
+    gate_open(&slow);
+    assert_status(lw_wait(engine, SUBMIT(engine, .kind = "give-up"), FOREVER, NULL), LW_OK);
+    assert_int_equal(atomic_load(&give_up_count), 1);
+    assert_status(lw_stop(engine, LW_DROP, FOREVER), LW_OK);
+    close_engine(engine);
+}
+
 static lw_outcome do_look(lw_ctx *ctx, const lw_task *task) {
     (void)task;
     atomic_store(&told_before, atomic_load(&slow_count));
@@ -456,7 +524,8 @@ static lw_outcome do_look(lw_ctx *ctx, const lw_task *task) {
 
 TEST(tasks_run_while_there_is_still_much_to_tell) {
     enum { CANCELLED = 500 };
-    lw_engine *engine = OPEN_ENGINE(.workers = 1, .on_aborted = tell_slowly);
+    struct gate slow = GATE;
+    lw_engine *engine = OPEN_ENGINE(.workers = 1, .on_aborted = tell_slowly, .user = &slow);
     handle(engine, "look", do_look, NULL);
     start(engine);
     for (int i = 0; i < CANCELLED; i++)

@@ -153,11 +153,12 @@ static uint64_t future(const struct loader *l, uint64_t at, uint64_t since) {
     return at > l->now && left < at - l->now ? l->now + left : at;
 }
 
-/* The last that is known to have happened to a task that waits. */
+/* The last that is known to have happened to a task that waits. That it started and erred was
+ * written together with the time that is to come; the clock may have been set since it was
+ * created. */
 static uint64_t last_event(const struct loader *l, const struct lw__errors *errors) {
-    uint64_t created = time_at(l, l->at->created, 0), started = time_at(l, l->at->started, 0);
+    uint64_t last = time_at(l, has(l, l->at->started) ? l->at->started : l->at->created, 0);
     uint64_t erred = errors && errors->count > 0 ? errors->entries[errors->count - 1].at : 0;
-    uint64_t last = created > started ? created : started;
     return last > erred ? last : erred;
 }
 
