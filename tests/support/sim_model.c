@@ -103,10 +103,15 @@ void sim__run_now(struct sim_model *m, struct sim_task *t) {
     sim__enqueue(m, t);
 }
 
+void sim__err(const struct sim_model *m, struct sim_task *t) {
+    t->errors++;
+    t->erred = m->now;
+}
+
 void sim__abort_waiting(struct sim_model *m, struct sim_task *t) {
     t->state = LW_ABORTED;
     t->ended = m->now;
-    t->errors++;
+    sim__err(m, t);
     if (!t->is_claimed) /* else whoever has it accounts for it */
         sim__finish_end(m, t);
 }
@@ -233,6 +238,7 @@ void sim__finish_end(struct sim_model *m, struct sim_task *t) {
     m->kinds[t->spec.kind].ended[sim_list_of(t->state)]++;
     t->is_counted = t->is_reserved = false;
     t->offsets_ms.started = t->offsets_ms.ended = t->offsets_ms.retried = m->wall_offset_ms;
+    t->offsets_ms.erred = m->wall_offset_ms;
     m->ending[m->ending_count++] = t;
     if (!m->is_ending)
         settle_ends(m);

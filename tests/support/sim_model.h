@@ -66,7 +66,7 @@ struct sim_task {
     lw_state state;
     uint64_t created, enqueued, started, ended, due;
     uint64_t retried; /* by hand, the last time; 0: never */
-    uint64_t erred;   /* the last attempt after which it was tried again; 0: none */
+    uint64_t erred;   /* the last of its errors; 0: none */
     uint64_t start_by, finish_by, key_until;
     unsigned attempts, crashes, snoozes, errors;
     bool is_waiting[SIM_AFTER];   /* created: for which it still waits */

@@ -46,8 +46,7 @@ static void retry(struct sim_model *m, struct sim_task *t, const struct sim_word
     unsigned errors = t->attempts - t->crashes; /* with this one, if it is none of the others */
     unsigned crashes = t->crashes;
     bool is_crash = fault != LW_FAULT_ERROR;
-    t->errors++;
-    t->erred = m->now;
+    sim__err(m, t);
     if (is_crash) {
         crashes++;
         t->crashes++;
@@ -65,7 +64,7 @@ static void retry(struct sim_model *m, struct sim_task *t, const struct sim_word
     if (spread > 0 && *due_min < m->now + SIM_MS)
         *due_min = m->now + SIM_MS;
     if (t->is_limited && *due_min >= t->finish_by) {
-        t->errors++; /* and why */
+        sim__err(m, t); /* and why */
         sim__end_by(m, t, LW_ABORTED);
         return;
     }
@@ -94,7 +93,7 @@ static void finish(struct sim_model *m, struct sim_task *t, const struct sim_wor
 static void snooze(struct sim_model *m, struct sim_task *t, uint64_t wait) {
     uint64_t due = frozen(m, m->now + wait);
     if (t->is_cancelling) { /* it gives up */
-        t->errors++;
+        sim__err(m, t);
         sim__end_by(m, t, LW_ABORTED);
         return;
     }
@@ -114,7 +113,7 @@ static void give_up(struct sim_model *m, struct sim_task *t, const struct sim_wo
                      : t->reason == LW_REASON_TIMEOUT ? LW_FAULT_TIMEOUT
                                                       : LW_FAULT_ERROR;
     if (t->is_cancelling) {
-        t->errors++;
+        sim__err(m, t);
         t->crashes += fault != LW_FAULT_ERROR;
         m->kinds[t->spec.kind].crashed += fault != LW_FAULT_ERROR;
         sim__end_by(m, t, LW_ABORTED);
@@ -134,7 +133,7 @@ static void crash(struct sim_model *m, struct sim_task *t, uint64_t *due_min, ui
         retry(m, t, NULL, LW_FAULT_CRASH, due_min, due_max);
         return;
     }
-    t->errors++;
+    sim__err(m, t);
     t->crashes++;
     m->kinds[t->spec.kind].crashed++;
     sim__end_by(m, t, LW_ABORTED);
@@ -154,7 +153,7 @@ void sim_end_attempt(struct sim_model *m, struct sim_task *t, const struct sim_w
     case LW_OUTCOME_SNOOZE: snooze(m, t, w->wait); break;
     case LW_OUTCOME_FAIL:
     case LW_OUTCOME_ABORT:
-        t->errors++;
+        sim__err(m, t);
         t->is_spent = true;
         sim__end_by(m, t, w->outcome == LW_OUTCOME_FAIL ? LW_FAILED : LW_ABORTED);
         break;
@@ -376,12 +375,14 @@ static void reopen_time(const struct sim_model *m, uint64_t *at, int64_t *offset
     *at = then;
 }
 
-/* The last that is known to have happened to it. */
+/* The last that is known to have happened to it before the time that is to come was written. */
 static uint64_t last_told(const struct sim_model *m, const struct sim_task *t) {
     uint64_t erred = told_by_wall(m, t->erred, t->offsets_ms.erred);
     uint64_t last = t->started ? told_by_wall(m, t->started, t->offsets_ms.started)
                                : told_by_wall(m, t->created, t->offsets_ms.created);
-    return erred > last ? erred : last;
+    uint64_t due = told_by_wall(m, t->due, t->offsets_ms.due);
+    last = erred > last && erred <= due ? erred : last;
+    return last <= due ? last : 0;
 }
 
 /* What is to come is no further off than it was, if it was not a wall time that was asked for. */

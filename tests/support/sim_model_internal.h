@@ -10,6 +10,8 @@ uint64_t sim__after(uint64_t from, uint64_t wait);
 void sim__enqueue(struct sim_model *m, struct sim_task *t);
 void sim__schedule(struct sim_task *t, uint64_t due);
 void sim__run_now(struct sim_model *m, struct sim_task *t);
+/* One more error is kept of it. */
+void sim__err(const struct sim_model *m, struct sim_task *t);
 /* Whoever has it claimed accounts for it; else what follows is done, too. */
 void sim__abort_waiting(struct sim_model *m, struct sim_task *t);
 /* What follows from a terminal state. */

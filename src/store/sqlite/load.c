@@ -146,20 +146,19 @@ static uint64_t past_at(const struct loader *l, int column, uint64_t none) {
     return past(l, time_at(l, column, none));
 }
 
+/* The last that is known to have happened before `due` was written. What shows a later time was
+ * written before the wall clock was set back: 0, if there is nothing else. */
+static uint64_t last_event(const struct loader *l, const struct lw__errors *errors, uint64_t due) {
+    uint64_t last = time_at(l, has(l, l->at->started) ? l->at->started : l->at->created, 0);
+    uint64_t erred = errors && errors->count > 0 ? errors->entries[errors->count - 1].at : 0;
+    last = erred > last && erred <= due ? erred : last;
+    return last <= due ? last : 0;
+}
+
 /* Something to come, that was written after `since`: if the wall clock was set back meanwhile, it
  * is no further off than it was then. */
 static uint64_t future(const struct loader *l, uint64_t at, uint64_t since) {
-    uint64_t left = at > since ? at - since : 0;
-    return at > l->now && left < at - l->now ? l->now + left : at;
-}
-
-/* The last that is known to have happened to a task that waits. That it started and erred was
- * written together with the time that is to come; the clock may have been set since it was
- * created. */
-static uint64_t last_event(const struct loader *l, const struct lw__errors *errors) {
-    uint64_t last = time_at(l, has(l, l->at->started) ? l->at->started : l->at->created, 0);
-    uint64_t erred = errors && errors->count > 0 ? errors->entries[errors->count - 1].at : 0;
-    return last > erred ? last : erred;
+    return at > l->now && at - since < at - l->now ? l->now + (at - since) : at;
 }
 
 /* What could run then can run, whatever the wall clock shows now. A wall time that was asked for is
@@ -169,7 +168,7 @@ static uint64_t due_at(const struct loader *l, const struct lw__restored *r) {
     uint64_t due = time_at(l, l->at->due, 1);
     return r->state == LW_ENQUEUED ? past(l, due)
            : is_wall               ? due
-                                   : future(l, due, last_event(l, r->errors));
+                                   : future(l, due, last_event(l, r->errors, due));
 }
 
 static lw_bytes bytes_at(const struct loader *l, int column) {
