@@ -398,11 +398,15 @@ TEST(a_signal_to_the_process_is_handled_by_the_hosts_thread) {
     main_thread = pthread_self();
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGUSR1, &action, NULL);
+    /* gcc's thread sanitizer loses a thread's first signal if it comes while the thread makes its
+     * place for signals (seen at the first of these in 24 of 1,500 runs, with no signal pending and
+     * none blocked): it is made here. */
+    raise(SIGUSR1);
     lw_pool *pool = OPEN_POOL(.min_workers = 4, .task_timeout_ms = 100000);
     for (int i = 1; i <= 100; i++) {
         assert_status(lw_pool_submit(pool, kill_process, &runs), LW_OK);
         tally_await(&runs, i);
-        await_that(atomic_load(&on_main) + atomic_load(&elsewhere) == i);
+        await_that(atomic_load(&on_main) + atomic_load(&elsewhere) == 1 + i);
     }
     assert_int_equal(atomic_load(&elsewhere), 0);
     close_pool(pool);
