@@ -182,9 +182,11 @@ static bool is_older(const struct sim_task *a, const struct sim_task *b) {
                                                     : a->rank < b->rank;
 }
 
-/* The oldest of its list, if there are too many and it is clear which one that is; NULL: neither.
- */
-static struct sim_task *one_too_many(struct sim_model *m, const struct sim_task *like) {
+/* The oldest of its list, if there are too many and it is clear which one that is; or, where one
+ * had to leave, if its time is over, too: it was told late, and stood behind others. NULL:
+ * neither. */
+static struct sim_task *one_too_many(struct sim_model *m, const struct sim_task *like,
+                                     bool has_left) {
     int list = sim_list_of(like->state);
     struct sim_task *oldest = NULL;
     uint64_t count = 0, as_old = 0;
@@ -199,7 +201,9 @@ static struct sim_task *one_too_many(struct sim_model *m, const struct sim_task 
         }
         as_old += !is_older(oldest, t);
     }
-    return count > m->kinds[like->spec.kind].keep[list] && as_old == 1 ? oldest : NULL;
+    bool must_leave = count > m->kinds[like->spec.kind].keep[list]
+                      || (has_left && oldest && sim_expiry(m, oldest) <= m->now);
+    return must_leave && as_old == 1 ? oldest : NULL;
 }
 
 /* Who has to leave at once does so; for the rest it is looked at who did (sim.c). */
@@ -213,8 +217,11 @@ void sim__retain(struct sim_model *m, struct sim_task *t) {
     t->retained_at = m->now;
     if (kind->ttl[list] == 0 || kind->keep[list] == 0)
         sim_leave(m, t);
-    for (struct sim_task *oldest; (oldest = one_too_many(m, t)) != NULL;)
+    bool has_left = false;
+    for (struct sim_task *oldest; (oldest = one_too_many(m, t, has_left)) != NULL;) {
         sim_leave(m, oldest);
+        has_left = m->is_in_order;
+    }
 }
 
 /* Of all that are ending: each before those that end because of it. */
