@@ -18,7 +18,7 @@ run: ## build and run the server, on a file under your state folder, until Ctrl-
 	@TARGETS=legwork tools/build $(PRESET)
 	@exec build/$(PRESET)/legwork serve
 
-test: ## run all tests; TESTS=pool picks by prefix, PRESET=clang|asan|tsan the build
+test: ## run all tests; TESTS=pool picks by prefix, PRESET=clang|asan|tsan|ubsan the build
 	@tools/setup
 	@tools/test $(PRESET) $(TESTS)
 

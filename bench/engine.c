@@ -83,7 +83,8 @@ static lw_engine *open_idle(const engine_plan *plan) {
     rc = lw_handle(
         engine, KIND, plan->run,
         LW_HANDLER_OPTIONS(.user = plan->counts, .retention = {.finished_max = plan->retained},
-                           .retry = {.min_ms = 1, .max_ms = 1, .jitter_percent = LW_ZERO}));
+                           .retry = {.min_ms = 1, .max_ms = 1, .jitter_percent = LW_ZERO}),
+        NULL);
     if (rc < 0)
         bench_die("cannot register the handler: %d", rc);
     return engine;

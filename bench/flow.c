@@ -1,7 +1,10 @@
 /* What a flow costs beside plain tasks: resources with four steps, one after the other, and chains
  * of four tasks of which each submits the next (lw_then), in turns in the same process. All options
- * are the defaults, but for 2 workers. */
+ * are the defaults, but for 2 workers. About BACKLOG resources or chains are under way at once, at
+ * most: in memory the callers are quicker than the workers, and the backlog would grow for as long
+ * as they call. */
 #include <legwork/flow.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +12,7 @@
 #include "common/durable.h"
 #include "common/program.h"
 
-enum { WORKERS = 2, STEPS = 4, ROUNDS = 3 };
+enum { WORKERS = 2, STEPS = 4, ROUNDS = 3, BACKLOG = 4096 };
 
 #define ROUND_NS 500000000
 
@@ -17,6 +20,9 @@ typedef struct books {
     lw_engine *engine;
     int64_t started_count; /* numbers are ids */
     int64_t done_count;    /* steps, or tasks */
+    int64_t under_way;     /* resources or chains */
+    pthread_mutex_t mu;
+    pthread_cond_t has_room;
 } books;
 
 static const char payload[PAYLOAD_SIZE] = "a task of a hundred bytes";
@@ -31,6 +37,29 @@ static lw_outcome count_step(lw_ctx *ctx, const lw_task *task) {
     return lw_done(ctx);
 }
 
+/* The last one of a resource or chain makes room for others. */
+static lw_outcome count_last_step(lw_ctx *ctx, const lw_task *task) {
+    books *b = lw_ctx_user(ctx);
+    lw_outcome outcome = count_step(ctx, task);
+    if (__atomic_sub_fetch(&b->under_way, 1, __ATOMIC_RELAXED) == BACKLOG / 2) {
+        pthread_mutex_lock(&b->mu);
+        pthread_cond_broadcast(&b->has_room);
+        pthread_mutex_unlock(&b->mu);
+    }
+    return outcome;
+}
+
+/* Who finds the backlog full waits until half of it is gone: not every end wakes a caller. */
+static void await_room(books *b) {
+    if (bench_load(&b->under_way) >= BACKLOG) {
+        pthread_mutex_lock(&b->mu);
+        while (bench_load(&b->under_way) > BACKLOG / 2)
+            pthread_cond_wait(&b->has_room, &b->mu);
+        pthread_mutex_unlock(&b->mu);
+    }
+    __atomic_add_fetch(&b->under_way, 1, __ATOMIC_RELAXED);
+}
+
 static const char *const kinds[] = {"first", "second", "third", "fourth"};
 
 static lw_outcome count_task(lw_ctx *ctx, const lw_task *task) {
@@ -38,22 +67,23 @@ static lw_outcome count_task(lw_ctx *ctx, const lw_task *task) {
         if (strcmp(task->kind, kinds[i]) == 0
             && lw_then(ctx, LW_TASK(.kind = kinds[i + 1], .payload = task->payload), NULL) != LW_OK)
             bench_die("a successor was refused");
-    return count_step(ctx, task);
+    bool is_last = strcmp(task->kind, kinds[STEPS - 1]) == 0;
+    return is_last ? count_last_step(ctx, task) : count_step(ctx, task);
 }
 
 static const lw_step steps[STEPS] = {
     {.name = "a", .run = count_step, .state = "on"},
     {.name = "b", .run = count_step, .state = "on", .needs = {"a"}},
     {.name = "c", .run = count_step, .state = "on", .needs = {"b"}},
-    {.name = "d", .run = count_step, .state = "on", .needs = {"c"}},
+    {.name = "d", .run = count_last_step, .state = "on", .needs = {"c"}},
 };
 
 static void open_engine(books *b, const char *url) {
     lw_error err = {0};
-    *b = (books){0};
+    *b = (books){.mu = PTHREAD_MUTEX_INITIALIZER, .has_room = PTHREAD_COND_INITIALIZER};
     int rc = lw_open(&b->engine, url, LW_ENGINE_OPTIONS(.workers = WORKERS), &err);
     for (int i = 0; rc == LW_OK && i < STEPS; i++)
-        rc = lw_handle(b->engine, kinds[i], count_task, LW_HANDLER_OPTIONS(.user = b));
+        rc = lw_handle(b->engine, kinds[i], count_task, LW_HANDLER_OPTIONS(.user = b), NULL);
     if (rc == LW_OK)
         rc = lw_flow_register(b->engine,
                               LW_FLOW(.name = "chain", .steps = LW_STEPS(steps),
@@ -71,6 +101,7 @@ static void start_chain(void *user, int number) {
     books *b = user;
     lw_error err;
     (void)number;
+    await_room(b);
     lw_task *task = &(lw_task){
         .struct_size = sizeof *task, .kind = kinds[0], .payload = {payload, PAYLOAD_SIZE}};
     if (lw_submit(b->engine, task, NULL, &err) != LW_OK)
@@ -85,6 +116,7 @@ static void start_flow(void *user, int number) {
     snprintf(id, sizeof id, "%lld",
              (long long)__atomic_add_fetch(&b->started_count, 1, __ATOMIC_RELAXED));
     lw_bytes body = {payload, PAYLOAD_SIZE};
+    await_room(b);
     if (lw_flow_start(b->engine, "chain", id, body, &err) != LW_OK)
         bench_die("a flow was not accepted: %s", err.message);
 }

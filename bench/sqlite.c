@@ -69,7 +69,7 @@ static lw_engine *open_idle(books *b, const lw_allocator *allocator) {
                 &err)
         < 0)
         bench_die("cannot open the engine: %s", err.message);
-    int rc = lw_handle(engine, KIND, count_task, LW_HANDLER_OPTIONS(.user = b));
+    int rc = lw_handle(engine, KIND, count_task, LW_HANDLER_OPTIONS(.user = b), NULL);
     if (rc < 0)
         bench_die("cannot register the handler: %d", rc);
     return engine;

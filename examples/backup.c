@@ -80,7 +80,8 @@ int main(void) {
         return fprintf(stderr, "%s\n", err.message), 1;
     lw_handle(engine, "backup", backup,
               LW_HANDLER_OPTIONS(.concurrency = 1, .user = &disk,
-                                 .retry = {.min_ms = 150, .attempts = 5}));
+                                 .retry = {.min_ms = 150, .attempts = 5}),
+              &err);
 
     press_button(engine, "ann", &ids[0]);
     press_button(engine, "bob", &ids[1]);

@@ -56,7 +56,7 @@ static int run(const char *path, long count, int *until_killed) {
     if (lw_open(&engine, url, LW_ENGINE_OPTIONS(.workers = 1), &err) < 0)
         return fprintf(stderr, "%s\n", err.message), -1;
     lw_handle(engine, "send-email", send_email,
-              LW_HANDLER_OPTIONS(.timeout_ms = 30000, .user = until_killed));
+              LW_HANDLER_OPTIONS(.timeout_ms = 30000, .user = until_killed), &err);
     accept_emails(engine, count);
     if (lw_start(engine, &err) < 0)
         return fprintf(stderr, "%s\n", err.message), -1;

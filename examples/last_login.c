@@ -21,7 +21,7 @@ int main(void) {
     int accepted = 0, existed = 0;
     if (lw_open(&engine, "memory:", NULL, &err) < 0)
         return fprintf(stderr, "%s\n", err.message), 1;
-    lw_handle(engine, "note-login", note_login, NULL);
+    lw_handle(engine, "note-login", note_login, NULL, &err);
     if (lw_start(engine, &err) < 0) /* also tells what was wrong with a handler */
         return fprintf(stderr, "%s\n", err.message), 1;
 

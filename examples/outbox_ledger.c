@@ -25,6 +25,8 @@ static sqlite3 *open_bank(void) {
     lw_error err;
     if (sqlite3_open("bank.db", &bank) != SQLITE_OK
         || sqlite3_busy_timeout(bank, 10000) != SQLITE_OK
+        || sqlite3_wal_autocheckpoint(bank, 0) != SQLITE_OK /* the engine makes checkpoints */
+        || sqlite3_db_config(bank, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK
         || lw_outbox_sqlite_prepare(bank, &err) < 0)
         abort();
     return bank;
@@ -87,7 +89,7 @@ static lw_engine *open_office(sqlite3 *desk) {
     if (lw_open(&engine, "sqlite:bank.db", NULL, &err) < 0)
         fprintf(stderr, "%s\n", err.message), abort();
     lw_handle(engine, "letter", write_letter,
-              LW_HANDLER_OPTIONS(.user = desk, .concurrency = 1, .retry = {.crashes = -1}));
+              LW_HANDLER_OPTIONS(.user = desk, .concurrency = 1, .retry = {.crashes = -1}), &err);
     if (lw_start(engine, &err) < 0)
         fprintf(stderr, "%s\n", err.message), abort();
     return engine;

@@ -68,7 +68,8 @@ int main(void) {
     lw_handle(
         engine, "send-email", send_email,
         LW_HANDLER_OPTIONS(.timeout_ms = 30000,
-                           .retry = {.min_ms = 100, .max_ms = 60000, .factor = 2, .attempts = 8}));
+                           .retry = {.min_ms = 100, .max_ms = 60000, .factor = 2, .attempts = 8}),
+        &err);
     if (lw_start(engine, &err) < 0)
         return fprintf(stderr, "%s\n", err.message), 1;
 

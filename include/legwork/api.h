@@ -32,16 +32,22 @@
 
 /* The address of an options struct, in C and in C++ alike, to be written into the call that wants
  * it. In C it lives to the end of the block, in C++ only to the end of the statement: a variable
- * that keeps it points to nothing by then. */
+ * that keeps it points to nothing by then, of which clang warns. Fields are written in the order of
+ * their declaration: C++ wants it so. */
 #if defined(__cplusplus)
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC system_header /* fields left out have their defaults: no warning about them */
+#endif
+#if defined(__clang__)
+#define LW_LIFETIMEBOUND [[clang::lifetimebound]]
+#else
+#define LW_LIFETIMEBOUND
 #endif
 #define LW_OPTIONS_OF(type, ...) (::legwork_detail::hold<type>{type{__VA_ARGS__}}.ptr())
 namespace legwork_detail {
 template <typename T> struct hold {
     T value;
-    const T *ptr() const {
+    const T *ptr() const LW_LIFETIMEBOUND {
         return &value;
     }
 };

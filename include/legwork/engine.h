@@ -4,7 +4,7 @@
  *     lw_engine *engine;
  *     if (lw_open(&engine, "memory:", NULL, &err) < 0)
  *         return complain(err.message);
- *     lw_handle(engine, "send-email", send_email, LW_HANDLER_OPTIONS(.timeout_ms = 30000));
+ *     lw_handle(engine, "send-email", send_email, LW_HANDLER_OPTIONS(.timeout_ms = 30000), &err);
  *     if (lw_start(engine, &err) < 0)
  *         return complain(err.message);
  *     lw_submit(engine, LW_TASK(.kind = "send-email", .payload = LW_TEXT("ann@example.org")), &id,
@@ -104,18 +104,19 @@ typedef struct lw_engine lw_engine;
  *   lw_cancel, lw_retry_now, lw_forget   ask the owner: LW_PENDING, or LW_ENOTFOUND.
  *   lw_wait       LW_ESTOPPING: this engine was stopped; what becomes of the task is the owner's.
  *   lw_get_stats  counts the states, and nothing else.
- *   lw_handle, lw_queue, lw_start, lw_pause, lw_wait_idle, lw_events_open, lw_metrics_write
- *                 are the owner's: LW_EINVAL.
+ *   lw_handle, lw_queue, lw_start, lw_pause, lw_wait_idle, lw_events_open, lw_metrics_write,
+ *   lw_get_store_health are the owner's: LW_EINVAL.
  * A reader is a client that may not even write to the file: LW_EINVAL where a client asks. */
 typedef enum lw_role { LW_ROLE_OWNER = 0, LW_ROLE_CLIENT = 1, LW_ROLE_READER = 2 } lw_role;
 
 typedef struct lw_engine_options {
     size_t struct_size;
-    const char *name; /* of threads, log lines and figures: at most LW_POOL_NAME_MAX bytes of UTF-8,
-                         no control bytes. Default: "legwork" */
+    const char *name; /* of threads, log lines and figures: at most LW_POOL_NAME_MAX bytes, letters
+                         as in a key. Default: "legwork" */
     int workers;      /* threads that run handlers. LW_ZERO: none; the program drives the engine
                          itself (legwork/testing.h). Default: one per usable core */
-    int stuck_max;    /* threads that may replace stuck ones. LW_ZERO: none. Default: 16 */
+    int stuck_max;    /* threads that may replace stuck ones, and ones that wait for a task
+                         (lw_wait). LW_ZERO: none. Default: 16 */
 
     /* Unfinished tasks, over all queues, waiting ones included, and bytes of their payloads. */
     int64_t task_limit;   /* at most LW_TASKS_MAX. Default: 1,000,000 */
@@ -148,6 +149,14 @@ typedef struct lw_engine_options {
     lw_clock *clock;               /* Default: the system's */
     const lw_allocator *allocator; /* copied. Default: malloc */
     lw_role role;                  /* Default: LW_ROLE_OWNER */
+
+    /* Names that the engine may know. A kind or queue becomes known when it is declared or its
+     * first task is accepted, and stays until lw_close; a submit that brings one too many is
+     * LW_EFULL. A file is opened with those that its tasks have, retained ones included, even if
+     * they are more, and without the others. */
+    int kind_count_max;  /* at most LW_KINDS_MAX, which is the default. Since: 0.3 */
+    int queue_count_max; /* "default" included; at most LW_QUEUES_MAX, which is the default.
+                            Since: 0.3 */
 } lw_engine_options;
 
 #define LW_ENGINE_OPTIONS(...) \
@@ -180,13 +189,14 @@ typedef struct lw_handler_options {
 #define LW_HANDLER_OPTIONS(...) \
     LW_OPTIONS_OF(lw_handler_options, .struct_size = sizeof(lw_handler_options), __VA_ARGS__)
 
-/* Registers the handler of a kind. What is wrong is told here, and again by lw_start, so that a
- * program may look at that one only. `run` may be NULL: the kind then has options but no handler
- * here.
- * Returns LW_OK; LW_EINVAL, also if the kind has a handler already; LW_ENOMEM. Threads: before
- * lw_start. Since: 0.2 */
+/* Registers the handler of a kind. An error is told here (`err` may be NULL), and again by
+ * lw_start, so that a program may look at that one only. `run` may be NULL: the kind then has
+ * options but no handler here.
+ * Returns LW_OK; with a sentence: LW_EINVAL, also if the kind has a handler already; LW_EFULL: it
+ * is one more than kind_count_max; LW_ENOMEM.
+ * Threads: before lw_start. Since: 0.2; `err`: 0.3 */
 LW_API int lw_handle(lw_engine *engine, const char *kind, lw_handler run,
-                     const lw_handler_options *options);
+                     const lw_handler_options *options, lw_error *err);
 
 typedef struct lw_queue_options {
     size_t struct_size;
@@ -203,13 +213,15 @@ typedef struct lw_queue_options {
 #define LW_QUEUE_OPTIONS(...) \
     LW_OPTIONS_OF(lw_queue_options, .struct_size = sizeof(lw_queue_options), __VA_ARGS__)
 
-/* Declares a queue with options; others come into being when a task names them. Returns and threads
- * as lw_handle. Since: 0.2 */
-LW_API int lw_queue(lw_engine *engine, const char *name, const lw_queue_options *options);
+/* Declares a queue with options; others come into being when a task names them. Returns (LW_EFULL:
+ * queue_count_max) and threads as lw_handle. Since: 0.2; `err`: 0.3 */
+LW_API int lw_queue(lw_engine *engine, const char *name, const lw_queue_options *options,
+                    lw_error *err);
 
-/* Starts the workers.
- * Returns LW_OK; LW_EINVAL with the sentence of the first lw_handle or lw_queue that failed, or
- * when it was started before; LW_ESTOPPING; LW_ENOMEM; LW_ESYSTEM. Since: 0.2 */
+/* Starts the workers. From now on the log is told of each kind that has tasks and no handler, once
+ * (64 kinds at most), with the kind that was probably meant: a warning if there is one like it.
+ * Returns LW_OK; what the first lw_handle or lw_queue that failed has returned, with its sentence;
+ * LW_EINVAL when it was started before; LW_ESTOPPING; LW_ENOMEM; LW_ESYSTEM. Since: 0.2 */
 LW_API int lw_start(lw_engine *engine, lw_error *err);
 
 /* ---- submit ------------------------------------------------------------------------------- */
@@ -231,12 +243,18 @@ LW_API int lw_start(lw_engine *engine, lw_error *err);
  * Returns LW_OK: accepted. LW_EXISTS (> 0): its key is taken; *id is the task that has it, and
  * nothing was accepted (arg stays the caller's). Negative, and arg stays the caller's: LW_EINVAL
  * with a sentence, also if its key is taken; LW_EFULL (LW_REFUSE, or inside a handler when the
- * reserve is used up; nothing to drop; or more than there ever is room for); LW_ETIMEDOUT,
- * LW_ECANCELED (the wait for room ended); LW_ESTOPPING; LW_ENOMEM; LW_EFORKED. On a store that is a
- * file also, with a sentence: LW_ESYSTEM (the disk is full or fails, or the file is gone), LW_EBUSY
+ * reserve is used up; nothing to drop; more than there ever is room for; or, under every policy and
+ * at once, its kind or queue is new and one more than kind_count_max or queue_count_max: the
+ * sentence says which); LW_ETIMEDOUT,
+ * LW_ECANCELED (the wait for room ended, or the task's time was over before it was written);
+ * the sentence of these names the limit, what is there and what was wanted;
+ * LW_ESTOPPING; LW_ENOMEM; LW_EFORKED. On a store that is a file also, with a sentence:
+ * LW_ESYSTEM (the disk is full or fails, or the file is gone), LW_EBUSY
  * (another connection has held the file for more than about 5 s), LW_ECORRUPT (it is damaged):
  * nothing was accepted, and it can be repeated once that is over; LW_EUNSURE: nobody knows, repeat
- * it under its key. Since: 0.2 */
+ * it under its key; also if the task's time (submit_timeout_ms, ctx) was over while it was being
+ * written, or if it could not be written now and a successor or a row of the outbox has found its
+ * key taken by this task meanwhile: then it is written later. Since: 0.2 */
 LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err);
 
 /* The same for a task that has nothing but these; queue and key may be NULL, the payload empty.
@@ -246,7 +264,8 @@ LW_API int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error
 LW_API int lw_submit_short(lw_engine *engine, const char *kind, const char *queue, const char *key,
                            lw_bytes payload, lw_id *id, lw_error *err);
 
-/* Accepts up to LW_SUBMIT_MAX tasks, all or none. ids (may be NULL) has room for `count`; a task
+/* Accepts up to LW_SUBMIT_MAX tasks, all or none: an array of pointers to tasks that live until it
+ * returns (LW_TASK_INIT, legwork/task.h). ids (may be NULL) has room for `count`; a task
  * whose key is taken gets the id of the one that has it, also if that is one of these, and is no
  * failure; it needs no room. What to do without room
  * (policy, context, timeout) is what holds for the first of them; LW_BLOCK waits until there is
@@ -292,9 +311,19 @@ LW_API int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snap
  * Returns LW_OK: it is. LW_PENDING: it is not yet; the snapshot shows how far it is. LW_ESTOPPING:
  * it is not, and the engine has stopped, whoever stopped it (inside a handler: it drops, and the
  * task does not run); the snapshot shows how it was left. LW_ENOTFOUND, LW_ENOMEM, LW_EINVAL,
- * LW_EFORKED; a client's as lw_get; LW_EDEADLOCK: a handler would wait for its own task. A task
- * that does not stay after its end (lw_retention) stays until those who wait for it have seen it;
- * if it leaves just as a wait begins, that has LW_OK and a snapshot from before, with the state 0.
+ * LW_EFORKED; a client's as lw_get; LW_EDEADLOCK: a handler would wait for its own task, or for
+ * ever. A task that does not stay after its end (lw_retention) stays until those who wait for it
+ * have seen it; if it leaves just as a wait begins, that has LW_OK and a snapshot from before, with
+ * the state 0.
+ * Handlers and callbacks may wait, too, also for tasks that they have submitted. If all other
+ * workers wait as well, the worker is replaced, for as long as this attempt takes, within
+ * stuck_max: so a child runs even if there is one worker. A wait without a timeout that nothing but
+ * a cancel could end is LW_EDEADLOCK instead, and a line of the log says why: no worker is left,
+ * and stuck_max is used up (or the engine has no workers, and its driver waits); all attempts that
+ * the kind's concurrency allows wait themselves; the task waits for the one that waits, by its own
+ * lw_wait or by `after`. A task that somebody else may run (legwork/lease.h), or that is in a
+ * paused queue, is waited for. A wait with a timeout ends by that: LW_PENDING. (For work that comes
+ * after a task `after` and lw_then take no worker at all.)
  * Since: 0.2 */
 LW_API int lw_wait(lw_engine *engine, lw_id id, int64_t timeout_ms, lw_snapshot *snapshot);
 
@@ -334,7 +363,8 @@ LW_API int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation);
 /* Aborts a task that waits, at once (LW_OK); asks one that runs to give up, through its context
  * (LW_PENDING): it ends aborted if it gives up because of that, which is to say, returns anything
  * but done or a failure for good. LW_ENOTFOUND: there is none, or it is terminal. LW_EUNSURE: it is
- * done, and not on disk yet; that follows, unless the process dies. LW_EINVAL, LW_EFORKED. A
+ * done, and not on disk yet; that follows, unless the process dies. The same call again waits for
+ * that: LW_OK if it is written by then; LW_ENOTFOUND if it was before. LW_EINVAL, LW_EFORKED. A
  * client's question may not get to the file: LW_EBUSY, LW_ECORRUPT, LW_ESYSTEM, and LW_EUNSURE if
  * nobody knows. Since: 0.2 */
 LW_API int lw_cancel(lw_engine *engine, lw_id id);
@@ -409,6 +439,36 @@ typedef struct lw_engine_stats {
 /* Returns LW_OK, LW_EINVAL, LW_EFORKED; a client's as lw_get. Since: 0.2 */
 LW_API int lw_get_stats(lw_engine *engine, lw_engine_stats *stats);
 
+/* Whether what is accepted can be written. */
+typedef struct lw_store_health {
+    int status;       /* LW_OK: it can. Otherwise why it cannot now, until that has gone by */
+    lw_error last;    /* what stood in the way the last time, even if that is over; its status is
+                          LW_OK if nothing ever did */
+    const char *code; /* the same as a word for programs; NULL: nothing. "store_full": no room on
+                          the disk; "store_busy": another connection holds the file; "store_slow":
+                          a commit takes longer than 5 s, and may still come through;
+                          "store_missing": it was deleted, moved or replaced; "store_taken": another
+                          owner has it, because somebody deleted the lock, and this one is halted
+                          for good; "store_read_only", "store_damaged", "store_failing",
+                          "no_memory" */
+    uint64_t errors_total; /* how often something could not be written, or read */
+    uint64_t pending;      /* changes that are not written yet */
+    int64_t commit_age_ms; /* since the last commit, or since it was opened; -1: there is no disk */
+} lw_store_health;
+
+/* How the store does. While it cannot write, nothing is accepted or claimed, no attempt starts, and
+ * it tries again by itself, every two seconds at least. Does not wait for a disk. What a commit
+ * would find (a full disk, a file that another holds) it knows of after the next commit; that the
+ * file is gone it sees at once.
+ * Returns LW_OK; LW_EINVAL: also for a client; LW_EFORKED. Since: 0.3 */
+LW_API int lw_get_store_health(lw_engine *engine, lw_store_health *health);
+
+/* Whether a library below a store of this URL has a fault that is known to harm such stores, such
+ * as SQLite before 3.51.3. Opens nothing. True: fault->message says which, and what to do;
+ * Legwork's own connections avoid it. False: none is known, or there is no such store.
+ * Threads: any. Since: 0.3 */
+LW_API bool lw_store_has_fault(const char *url, lw_error *fault);
+
 /* Figures of one queue, of one moment. */
 typedef struct lw_queue_stats {
     const char *name;
@@ -455,7 +515,9 @@ LW_API int lw_metrics_write(lw_engine *engine,
  * nothing is left that a worker here could run. What cannot run stays, enqueued or not: in a paused
  * queue, of a kind without a handler (a worker elsewhere may hold a lease on it), in an engine that
  * was not started, after a task that stays; so it does after that, too, even if the queue is
- * resumed. An engine without workers runs nothing in here.
+ * resumed. An engine without workers runs nothing in here. A drop waits for a file that cannot be
+ * written or read for about 6 s at most (lw_close tries once more, for about 3 s): ends that are
+ * not written by then run again another time. Drains wait until it works again.
  * LW_ETIMEDOUT: something still runs or waits; a later stop can wait again. LW_PENDING: called
  * inside a handler or callback: the stop has begun, and nobody was waited for; contexts are done
  * when timeout_ms have passed all the same. LW_EINVAL, LW_EFORKED. Idempotent, any number at once;
@@ -472,8 +534,13 @@ LW_API int lw_stop(lw_engine *engine, lw_stop_mode mode, int64_t timeout_ms);
 LW_API int lw_wait_idle(lw_engine *engine, int64_t timeout_ms);
 
 /* Frees the engine; NULL is fine. One that nobody stopped, or only from inside a handler or
- * callback, is stopped first, as with LW_DROP and no timeout. Arguments of tasks that did not end
- * go to their on_drop. Snapshots stay as they are.
+ * callback, is stopped first, as with LW_DROP and no timeout. Snapshots stay as they are.
+ * Tasks in memory that did not end are lost with the engine: of each on_end is told, once, with the
+ * state in which it was left; then its argument goes to on_drop. That is done on the calling
+ * thread, with no lock held; the callbacks may call the engine, which has stopped (lw_submit:
+ * LW_ESTOPPING, lw_close: LW_EDEADLOCK). One line of the log, a warning, says how many there were
+ * in which state. Tasks on a disk are not lost, and not told. With LW_PENDING the tasks that still
+ * run are told when their handlers have returned, on the thread that frees the memory.
  * Returns LW_OK; LW_PENDING: a stop had returned LW_ETIMEDOUT, handlers or callbacks still run, and
  * the last of them frees the memory; LW_EDEADLOCK: called inside a handler or callback, and nothing
  * was done; LW_EFORKED. Since: 0.2 */

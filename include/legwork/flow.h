@@ -10,8 +10,9 @@
  *         {.name = "delete-site",   .run = delete_site,   .state = "deleting", .sets = "gone"},
  *     };
  *     lw_flow_register(engine, LW_FLOW(.name = "site", .steps = LW_STEPS(steps),
- *                                      .states = {{"creating", .goal = "running"},
- *                                                 {"deleting", .goal = "deleted", .end = true}}),
+ *                                      .states = {{.name = "creating", .goal = "running"},
+ *                                                 {.name = "deleting", .goal = "deleted",
+ *                                                  .end = true}}),
  *                      &err);
  *     lw_start(engine, &err);
  *     lw_flow_start(engine, "site", "example.org", LW_TEXT("..."), &err);
@@ -51,6 +52,20 @@
  * the id as its key and the payload, through the outbox or any other way: when it runs, the flow is
  * started, unless it is there already.
  *
+ * A program may come back with another declaration while resources are on their way. A flag that is
+ * set stays set, by its name: who renames a step keeps what is done by keeping `sets`. lw_start
+ * looks at every resource of the flows that are registered, before any step runs:
+ * - The task of a step that is not declared any more (it was renamed or taken out), serves another
+ *   state, or has no handler any more, is aborted, with a reason that lw_explain shows; and in the
+ *   same transaction every step that is ready starts, so the renamed one under its new name, with a
+ *   fresh budget. One that has failed before stays halted. The log has a line for each such step:
+ *   how many tasks, and the nearest name that is declared.
+ * - If all flags of its state are set by now, the resource is at its goal.
+ * - One in a state that is not declared is halted, and its tasks stay for whoever declares it
+ *   again; lw_flow_move takes it from there.
+ * Otherwise a new step that has become ready is halted until lw_flow_resume. A flow that is not
+ * registered is not touched: another program may own it.
+ *
  * Threads: every call may be made from any thread, from handlers too, except lw_flow_register
  * (before lw_start). Fork: as the engine (LW_EFORKED).
  */
@@ -64,7 +79,7 @@ LW_BEGIN_DECLS
 /* ---- limits ------------------------------------------------------------------------------- */
 
 #define LW_FLOW_NAME_MAX 31      /* bytes of the name of a flow, state, step or flag */
-#define LW_FLOW_ID_MAX 200       /* bytes of an id: UTF-8 without control characters */
+#define LW_FLOW_ID_MAX 200       /* bytes of an id, letters as in a key */
 #define LW_FLOW_PAYLOAD_MAX 8192 /* bytes that a flow is started with */
 #define LW_FLOW_STATES_MAX 8     /* states of a flow */
 #define LW_FLOW_STEPS_MAX 32     /* steps of a flow */
@@ -206,7 +221,10 @@ typedef struct lw_flow_step {
     lw_state task_state;
     unsigned attempts; /* of that task so far, or that it took in the end */
     int64_t due_ms;    /* the task is tried again then; 0: it does not wait for a time */
-    char error[LW_FLOW_TEXT_MAX + 1]; /* the last one; "" if there was none */
+    /* The last error of this step in this generation: of the present task, or of one before it. It
+     * stays when the step is done, by its handler or by lw_flow_set, when it is halted and resumed,
+     * when the flow is aborted, and in the next process; a move begins without. "": none */
+    char error[LW_FLOW_TEXT_MAX + 1];
 } lw_flow_step;
 
 /* A state or goal that the resource has come to. */
@@ -217,7 +235,7 @@ typedef struct lw_flow_move_info {
 } lw_flow_move_info;
 
 /* A consistent copy of all that is known of a resource at one moment. Plain data, which owns
- * nothing and needs no freeing; some 15 KB. */
+ * nothing and needs no freeing; some 17 KB. */
 typedef struct lw_flow_status {
     uint64_t number; /* of this resource in its store: for paging */
     char flow[LW_FLOW_NAME_MAX + 1];
@@ -291,14 +309,18 @@ LW_API int lw_flow_force(lw_engine *engine, const char *flow, const char *id, lw
 
 /* Shows what is decided, which a durable store may still be writing: a crash at that moment takes
  * it back. lw_flow_wait returns what is on disk.
- * Returns LW_OK; LW_ENOTFOUND: no such flow or id; LW_EINVAL; LW_EFORKED. Since: 0.3 */
+ * Returns LW_OK; LW_ENOTFOUND: no such flow or id; LW_EINVAL; LW_ENOMEM; LW_ECORRUPT: its record is
+ * damaged; LW_EFORKED. Since: 0.3 */
 LW_API int lw_flow_get(lw_engine *engine, const char *flow, const char *id, lw_flow_status *status);
 
 /* Waits until the resource rests: at a goal, halted, aborted or gone; `status` (may be NULL) says
- * which. With a durable store that is on disk then. 0 looks once, -1 waits for ever. If it is moved
- * meanwhile the wait goes on.
- * Returns LW_OK: it rests. LW_PENDING: not yet; the status shows how far it is. LW_ENOTFOUND,
- * LW_EINVAL, LW_EFORKED; LW_EDEADLOCK: a step would wait for its own flow. Since: 0.3 */
+ * which; of one that is gone it has flow, id and condition alone. With a durable store that is on
+ * disk then. 0 looks once, -1 waits for ever. If it is moved meanwhile the wait goes on. A step
+ * that waits for lw_flow_set is no rest.
+ * Returns LW_OK: it rests. LW_PENDING: not yet; the status shows how far it is. LW_ENOTFOUND: no
+ * such flow or id; one that was gone before the call, too. LW_EDEADLOCK: a step would wait for its
+ * own flow. LW_EUNSURE: it rests, but the disk failed. LW_EINVAL, LW_ENOMEM, LW_ECORRUPT,
+ * LW_EFORKED. Since: 0.3 */
 LW_API int lw_flow_wait(lw_engine *engine, const char *flow, const char *id, int64_t timeout_ms,
                         lw_flow_status *status);
 

@@ -18,12 +18,19 @@
  *
  * The token: every call carries that of the attempt. When the attempt is not the present one any
  * more (its lease ran out, it was settled, its scope has moved on) the call is refused with
- * LW_ELEASE, and nothing of it is applied.
+ * LW_ELEASE, and nothing of it is applied. One thing can be said again, by a worker that got no
+ * answer: how the task ended (lw_lease_settle).
  *
  * The end of a lease: at its time, to the clock of the engine, the attempt is not the present one
  * any more, whether or not the engine has got round to it. The task is runnable again, and the
  * attempt is charged to the crash budget (LW_FAULT_CRASH), never to the retries; a task without
  * budget has failed.
+ *
+ * On a durable store the time of a lease, and of an extension, begins when it is written: not when
+ * it was asked for, and nobody can lose a lease that it was not told of. While the store cannot
+ * write (a full disk, a file that somebody holds, a commit that hangs) no lease ends, because its
+ * holder could not be heard; when that is over, a lease that has ended meanwhile, or would soon,
+ * lasts for one lease time more, unless its holder extends it.
  *
  * On a durable store a lease is durable when the claim returns. It survives a restart: until its
  * end the task is not run a second time, and its holder can go on as if nothing had happened. What
@@ -50,12 +57,22 @@ LW_BEGIN_DECLS
 #define LW_CLAIM_MAX 1000                 /* tasks of one claim */
 #define LW_CLAIM_NAMES_MAX 64             /* queues, and kinds, that one claim can name */
 #define LW_SETTLE_MAX 1000                /* settlements of one call */
-#define LW_HOLDER_MAX 64                  /* bytes of the name of a holder */
+#define LW_HOLDER_MAX 64                  /* bytes of the name of a holder, letters as in a key */
 #define LW_LEASE_MS_MAX INT64_C(86400000) /* a day */
 #define LW_LEASES_MAX (1 << 20)           /* at one time */
 
 /* A flag: do not wait for the disk. */
 #define LW_NO_WAIT 1u
+
+/* A flag of a claim: leave tasks to others whose last lease this holder has let run out. A holder
+ * that is frozen would get the same task again and again, each time charged as a crash. If there is
+ * nothing else lw_lease_claim returns LW_ELEASE; without others claim again without the flag.
+ * Since: 0.3 */
+#define LW_LEAVE_LOST 2u
+
+/* A flag of a claim: claim nothing, and only look. lw_lease_claim returns 1 if there is something
+ * to claim, else 0; `tasks` may be NULL. Since: 0.3 */
+#define LW_ONLY_LOOK 4u
 
 /* ---- claim -------------------------------------------------------------------------------- */
 
@@ -70,7 +87,8 @@ typedef struct lw_claim_options {
     int max;          /* tasks, at most LW_CLAIM_MAX. Default: 1 */
     int64_t lease_ms; /* at most LW_LEASE_MS_MAX. Default: 30,000 */
     unsigned flags;   /* LW_NO_WAIT: tell nobody of the tasks before lw_sync_async says LW_OK; if it
-                         says otherwise return them */
+                         says otherwise return them. LW_LEAVE_LOST, LW_ONLY_LOOK: see there.
+                         Default: none */
 } lw_claim_options;
 
 #define LW_CLAIM_OPTIONS(...) \
@@ -80,10 +98,10 @@ typedef struct lw_claim_options {
  * each empty (LW_SNAPSHOT_INIT) or used before. All that is needed is in there: id, token, kind,
  * payload, value, checkpoint, attempts, lease_until_ms. Names that nobody has used yet are no
  * error.
- * Returns how many, 0: there is nothing to claim now; nor is there while the disk is full or fails,
- * and watches are told when that is over. LW_EINVAL with a sentence; LW_EFULL: there are
- * LW_LEASES_MAX; LW_ENOMEM; LW_ESTOPPING; LW_EUNSURE, LW_ESYSTEM: it cannot be written, and nothing
- * was claimed; LW_EFORKED. Since: 0.3 */
+ * Returns how many, 0: there is nothing to claim now. LW_EINVAL with a sentence; LW_EFULL: there
+ * are LW_LEASES_MAX; LW_ENOMEM; LW_ESTOPPING; LW_EUNSURE, LW_EBUSY, LW_ECORRUPT, LW_ESYSTEM: leases
+ * cannot be written now (lw_get_store_health), and nothing was claimed; watches are told when
+ * they can be written again; LW_EFORKED. Since: 0.3 */
 LW_API int lw_lease_claim(lw_engine *engine, const lw_claim_options *options, lw_snapshot *tasks,
                           lw_error *err);
 
@@ -120,7 +138,8 @@ typedef struct lw_settlement {
     const char *text; /* of RETRY, FAIL, ABORT: the error. Cut at LW_TEXT_MAX */
     int64_t wait_ms;  /* RETRY: after this time; 0: after the back-off of the kind's policy,
                          LW_ZERO: at once. SNOOZE: for this long; 0: back into the queue */
-    const lw_task *const *then; /* of DONE: successors, submitted with it or not at all */
+    const lw_task *const *then; /* of DONE: successors, submitted with it or not at all; their keys
+                                   as with lw_then */
     size_t then_count;          /* at most LW_THEN_MAX */
     int status;                 /* out */
 } lw_settlement;
@@ -129,6 +148,10 @@ typedef struct lw_settlement {
  * LW_ELEASE; LW_EINVAL (outcome, times, sizes, a successor); LW_EFULL: no room for its successors;
  * LW_ENOMEM; LW_EUNSURE: settled, and not written yet. But for the first and the last the attempt
  * goes on as if nothing had been said, and can be settled otherwise.
+ * DONE, FAIL and ABORT may be repeated: LW_OK again, and without any effect, as long as the task is
+ * retained, has ended so, and no other attempt was there; also when the result or the text differs.
+ * It is LW_ELEASE with successors if the attempt was completed by lw_outbox_sqlite_done, which has
+ * none: nothing was submitted.
  * Returns LW_OK: all have a status; `err` is about the first that failed. LW_EINVAL: there are
  * none, or too many; LW_EFORKED. Since: 0.3 */
 LW_API int lw_lease_settle(lw_engine *engine, lw_settlement *settlements, size_t count,

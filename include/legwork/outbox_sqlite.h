@@ -19,6 +19,11 @@
  * have to be in one file, the connection's main one, with text in UTF-8: SQLite commits to several
  * (ATTACH) one after the other, and so tables in another are not there for these functions.
  *
+ * Leave checkpoints to the engine: `PRAGMA wal_autocheckpoint = 0` and, by sqlite3_db_config,
+ * SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE on each connection of your own. SQLite before 3.51.3 can damage
+ * the file otherwise, very rarely, when one connection is in a checkpoint and another commits
+ * (docs/guides/durable.md).
+ *
  * These functions begin and end no transaction, and leave the connection as it was. Threads: as
  * SQLite says of the connection. They belong to liblegwork, and not to liblegwork-core.
  */

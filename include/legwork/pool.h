@@ -48,7 +48,7 @@ LW_BEGIN_DECLS
 #define LW_POOL_WORKERS_MAX 4096    /* max_workers, and stuck_max */
 #define LW_POOL_QUEUE_MAX (1 << 26) /* queue_limit: 67 million */
 #define LW_POOL_RESERVE 256         /* tasks that tasks may submit past a full queue, per worker */
-#define LW_POOL_NAME_MAX 12         /* letters of a name: with a number it fits the kernel's 15 */
+#define LW_POOL_NAME_MAX 12         /* bytes of a name: with a number it fits the kernel's 15 */
 
 /* ---- options ------------------------------------------------------------------------------ */
 
@@ -90,7 +90,8 @@ typedef struct lw_pool_run_info {
 typedef struct lw_pool_options {
     size_t struct_size;
 
-    /* Names the threads and the log lines. Default: "pool" */
+    /* Names the threads and the log lines: at most LW_POOL_NAME_MAX bytes, letters as in a key
+     * (legwork/task.h). Default: "pool" */
     const char *name;
 
     /* Threads that are always there; LW_ZERO: none. Default: one per usable core */

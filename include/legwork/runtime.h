@@ -64,9 +64,18 @@ typedef struct lw_log {
 } lw_log;
 
 /* A ready-made `write` that prints `level component: message key=value ...` as one line to the FILE
- * * in user (NULL: stderr); a value with spaces or control bytes is quoted and escaped. Threads:
+ * * in user (NULL: stderr); a value with spaces is quoted, and what lw_text_show would
+ * not show is escaped. Threads:
  * any. Since: 0.1 */
 LW_API void lw_log_print(void *user, const lw_log_record *record);
+
+/* Copies a text of somebody else's, such as the error of a task, so that it can go to a terminal or
+ * into a line of a log: control characters, invisible ones, those that turn the direction of
+ * writing, and what is no UTF-8 become \xNN, byte by byte; all else stays as it is. `into` has
+ * `room` bytes and is ended by a zero; of more, the first letters that fit are there. `into` may be
+ * NULL if room is 0. Returns how many bytes the whole text takes without the zero, as snprintf
+ * does. Threads: any. Since: 0.3 */
+LW_API size_t lw_text_show(char *into, size_t room, const char *text, size_t size);
 
 /* The name of a level: "debug", "info", "warn", "error". Never NULL. Threads: any. Since: 0.1 */
 LW_API const char *lw_log_level_name(lw_log_level level);

@@ -37,13 +37,15 @@ LW_BEGIN_DECLS
 
 /* ---- limits ------------------------------------------------------------------------------- */
 
-#define LW_NAME_MAX 64            /* bytes of the name of a kind or queue */
-#define LW_KEY_MAX 256            /* bytes of a key */
+#define LW_NAME_MAX 64 /* bytes of the name of a kind or queue */
+#define LW_KEY_MAX \
+    256                           /* bytes of a key: UTF-8 without controls, invisible characters,
+                                   * and those that turn the direction of writing */
 #define LW_PAYLOAD_MAX (16 << 20) /* bytes of a payload, result, or partial result */
 #define LW_CHECKPOINT_MAX 65536   /* bytes of a checkpoint: a position, not the work itself */
 #define LW_TEXT_MAX 255           /* bytes of an error or a progress text; cut between letters */
-#define LW_KINDS_MAX 4096         /* kinds that one engine knows */
-#define LW_QUEUES_MAX 1024        /* queues, likewise */
+#define LW_KINDS_MAX 65536        /* kinds that one engine can know (kind_count_max) */
+#define LW_QUEUES_MAX 65536       /* queues, likewise (queue_count_max) */
 #define LW_AFTER_MAX 64           /* tasks that one task can wait for */
 #define LW_THEN_MAX 1000          /* successors of one attempt */
 #define LW_SUBMIT_MAX 1000        /* tasks of one lw_submit_many */
@@ -195,7 +197,10 @@ struct lw_task {
     int64_t start_by_ms;  /* aborted if it has not started by then, from now; must be after
                              delay_ms, and not after finish_by_ms: LW_EINVAL. Default: never */
     int64_t finish_by_ms; /* aborted if it has not finished by then, from now, or if a retry could
-                             not begin before; what runs is asked to give up. Default: never */
+                             not begin before; what runs is asked to give up. Default: never.
+                             On a disk these times go on while no process runs, by the wall clock:
+                             if that was set back over a restart, none is longer than when it was
+                             last written; if it was set forward, they have come so much nearer */
 
     lw_key_scope key_scope; /* Default: the kind's */
     int64_t key_window_ms;  /* for LW_KEY_WINDOW. Default: the kind's */
@@ -205,13 +210,20 @@ struct lw_task {
     lw_after_policy after_policy;
 
     /* Told once when the task is terminal, on a thread of the engine with no lock held; the
-     * snapshot lives as long as the call. */
+     * snapshot lives as long as the call. Of a task in memory that has not ended at lw_close it is
+     * told by that, with the state in which the task was left. Never called if the submit has
+     * returned a negative status, LW_EUNSURE included (lw_submit_async: was told one), or
+     * LW_EXISTS: `user` can be freed then. */
     void (*on_end)(void *user, const lw_snapshot *task);
     void *user;
 
-    /* The caller's context: bounds the wait for room; its value travels with the task. */
+    /* The caller's context: its deadline bounds the submit, as submit_timeout_ms does, and its end
+     * the wait for room; its value travels with the task. */
     lw_ctx *ctx;
-    int64_t submit_timeout_ms; /* how long to wait for room, instead of the queue's; LW_ZERO: not */
+    int64_t submit_timeout_ms; /* how long to wait for room, instead of the queue's; LW_ZERO: not.
+                                  If positive it bounds the wait for the disk, too; a client's
+                                  waits for other connections and threads, but not its commit.
+                                  (lw_submit_async is for those who cannot wait for a disk) */
 
     /* Set by the engine, for the handler: */
     lw_id id;
@@ -221,7 +233,19 @@ struct lw_task {
                             zero after the last byte. data NULL: nothing */
 };
 
+/* The address of a task, to be written into the call that wants it: LW_TASK(.kind = "mail"). In C++
+ * it is gone after the statement (legwork/api.h), and a program that keeps it, in an array of
+ * pointers for one, hands over anything; clang warns of it. */
 #define LW_TASK(...) LW_OPTIONS_OF(lw_task, .struct_size = sizeof(lw_task), __VA_ARGS__)
+
+/* What a task that is a variable, or one of an array, begins with, in C and in C++ alike:
+ *     const lw_task mails[] = {LW_TASK_INIT(.kind = "mail", .key = "ann"),
+ *                              LW_TASK_INIT(.kind = "mail", .key = "bob")};
+ *     const lw_task *both[] = {&mails[0], &mails[1]};
+ *     lw_submit_many(engine, both, 2, ids, &err);
+ * Fields are written in the order of their declaration: C++ wants it so. Since: 0.3 */
+#define LW_TASK_INIT(...) \
+    { .struct_size = sizeof(lw_task), __VA_ARGS__ }
 
 /* ---- inside a handler --------------------------------------------------------------------- */
 
@@ -255,9 +279,13 @@ LW_API int lw_checkpoint_at(lw_ctx *ctx, lw_bytes position, uint64_t done, uint6
 /* A successor: submitted together with the attempt's outcome, if that is done, and only then.
  * Checked at once. Its room is taken from the reserve for tasks that tasks submit. If its key is
  * taken when the outcome is settled, the task that has it stands for it, as with lw_submit, and
- * the outcome is what it would have been. Returns LW_OK;
- * LW_EINVAL with a sentence; LW_EFULL: more than LW_THEN_MAX, or payloads of more than the engine's
- * byte_limit together; LW_ENOMEM. Since: 0.2 */
+ * the outcome is what it would have been; of several successors with one key the first stands for
+ * all. The key of the attempt's own task is free for a successor, because the task ends in the same
+ * step: a chain of tasks can go on under one key.
+ * Returns LW_OK; LW_EINVAL with a sentence, also for the kind and key of the attempt's own task if
+ * that keeps its key beyond its end (LW_KEY_RETAINED, LW_KEY_WINDOW): the successor would never
+ * run; LW_EFULL: more than LW_THEN_MAX, or payloads of more than the engine's byte_limit together,
+ * or a name too many (as lw_submit); LW_ENOMEM. Since: 0.2 */
 LW_API int lw_then(lw_ctx *ctx, const lw_task *task, lw_error *err);
 
 /* ---- snapshots ---------------------------------------------------------------------------- */

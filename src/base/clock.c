@@ -1,5 +1,5 @@
-/* The system's clock: CLOCK_MONOTONIC and futex waits with absolute deadlines on it; and
- * CLOCK_REALTIME for the time of day. */
+/* The system's clock: CLOCK_MONOTONIC, plus LW__CLOCK_BASE, and futex waits with absolute deadlines
+ * on it; and CLOCK_REALTIME for the time of day. */
 #include "base/clock.h"
 
 #include "base/futex.h"
@@ -10,7 +10,7 @@ static uint64_t system_now(lw_clock *clock) {
     (void)clock;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * LW__NS_PER_S + (uint64_t)t.tv_nsec;
+    return LW__CLOCK_BASE + (uint64_t)t.tv_sec * LW__NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
 static void system_wait(lw_clock *clock, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline) {
@@ -45,7 +45,7 @@ static int64_t system_offset_ms(lw_clock *clock) {
         before = coarse_ns(CLOCK_MONOTONIC_COARSE);
         offset = coarse_ns(CLOCK_REALTIME_COARSE) - before;
     } while (coarse_ns(CLOCK_MONOTONIC_COARSE) != before && --looks > 0);
-    return offset / (int64_t)LW__NS_PER_MS;
+    return offset / (int64_t)LW__NS_PER_MS - (int64_t)(LW__CLOCK_BASE / LW__NS_PER_MS);
 }
 
 lw_clock *lw__clock_system(void) {

@@ -13,12 +13,17 @@
 /* A deadline that never comes. */
 #define LW__NEVER UINT64_MAX
 
+/* What all clocks show when they begin, the system's when it has booted: some 73 years. What
+ * happened before, as a file tells it, has its place on the clock as well; without that it would
+ * all have happened at the boot. */
+#define LW__CLOCK_BASE (UINT64_C(2300000000) * LW__NS_PER_S)
+
 #define LW__NS_PER_US UINT64_C(1000)
 #define LW__NS_PER_MS UINT64_C(1000000)
 #define LW__NS_PER_S UINT64_C(1000000000)
 
 struct lw_clock {
-    /* Nanoseconds since some fixed moment; never goes back. */
+    /* Nanoseconds since some fixed moment, at least LW__CLOCK_BASE; never goes back. */
     uint64_t (*now)(lw_clock *clock);
     /* Sleeps while *word is `seen`, until somebody wakes the word or the deadline has come. May
      * return early for no reason: callers look at their condition again. */

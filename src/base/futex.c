@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 void lw__futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline) {
-    struct timespec until = {.tv_sec = (time_t)(deadline / LW__NS_PER_S),
-                             .tv_nsec = (long)(deadline % LW__NS_PER_S)};
+    uint64_t at = deadline > LW__CLOCK_BASE ? deadline - LW__CLOCK_BASE : 0;
+    struct timespec until = {.tv_sec = (time_t)(at / LW__NS_PER_S),
+                             .tv_nsec = (long)(at % LW__NS_PER_S)};
     /* WAIT_BITSET takes an absolute time, WAIT a relative one; without a time they are the same. */
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen,
             deadline == LW__NEVER ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sleeps while *word is `seen`, until a wake or the deadline (CLOCK_MONOTONIC ns; LW__NEVER: none).
- * May return early. */
+/* Sleeps while *word is `seen`, until a wake or the deadline (of the system's clock, base/clock.h;
+ * LW__NEVER: none). May return early. */
 void lw__futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline);
 
 /* Wakes up to `count` sleepers of the word. The word's memory may be gone already: nothing is read

@@ -1,8 +1,10 @@
 /* lw_log_print: a record as one line of text.
  *
  * What is printed may come from anywhere (a task's name, an error of a handler), so that nothing in
- * it can end the line, begin a false one or move a terminal's cursor: control bytes, the C1
- * controls of Unicode and whatever is not UTF-8 are escaped. */
+ * it can end the line, begin a false one, move a terminal's cursor or turn the direction of what
+ * follows: what cannot be shown (text.h) is escaped. */
+#include "base/text.h"
+
 #include <legwork/runtime.h>
 
 #include <stdio.h>
@@ -31,21 +33,6 @@ static void append_text(struct line *line, const char *text) {
     append(line, text, strlen(text));
 }
 
-/* How many bytes the character at `at` has if it may be printed as it is, else 0. Overlong forms
- * and surrogates are let through: they are no danger to the line. The text ends in a zero, which is
- * no continuation byte, so that this never reads past it. */
-static size_t printable_size(const unsigned char *at) {
-    if (at[0] < 0x80)
-        return at[0] >= ' ' && at[0] != 0x7f;
-    if (at[0] < 0xc2 || at[0] > 0xf4 || (at[0] == 0xc2 && at[1] < 0xa0))
-        return 0;
-    size_t size = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-    for (size_t i = 1; i < size; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    return size;
-}
-
 static void append_escape(struct line *line, unsigned char byte) {
     static const char letters[] = {['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
     char escape[5];
@@ -57,25 +44,26 @@ static void append_escape(struct line *line, unsigned char byte) {
 }
 
 static void append_escaped(struct line *line, const char *text, bool is_quoted) {
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at != '\0') {
-        size_t size = printable_size(at);
-        if (size == 0)
-            append_escape(line, *at);
-        else if (is_quoted && (*at == '"' || *at == '\\'))
-            append(line, (const char[]){'\\', (char)*at}, 2);
-        else
-            append(line, (const char *)at, size);
-        at += size > 0 ? size : 1;
+    for (const char *at = text, *end = text + strlen(text); at < end;) {
+        enum lw__text_fault fault;
+        size_t size = lw__text_letter(at, end, &fault);
+        for (size_t i = 0; fault != LW__TEXT_FINE && i < size; i++)
+            append_escape(line, (unsigned char)at[i]);
+        if (fault == LW__TEXT_FINE && is_quoted && (*at == '"' || *at == '\\'))
+            append(line, (const char[]){'\\', *at}, 2);
+        else if (fault == LW__TEXT_FINE)
+            append(line, at, size);
+        at += size;
     }
 }
 
 static bool needs_quotes(const char *value) {
     if (*value == '\0')
         return true;
-    for (const unsigned char *at = (const unsigned char *)value; *at != '\0';) {
-        size_t size = printable_size(at);
-        if (size == 0 || strchr(" \"\\=", *at) != NULL)
+    for (const char *at = value, *end = value + strlen(value); at < end;) {
+        enum lw__text_fault fault;
+        size_t size = lw__text_letter(at, end, &fault);
+        if (fault != LW__TEXT_FINE || strchr(" \"\\=", *at) != NULL)
             return true;
         at += size;
     }

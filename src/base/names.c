@@ -2,34 +2,13 @@
 #include "base/names.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <legwork/task.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- sentences ----------------------------------------------------------------------------- */
-
-#define SHOWN_MAX 48 /* of a name in a sentence; that is about as much as there is room for */
-
-/* The beginning of a name, with every byte that a terminal might not show
- * as \xNN; if it was cut, it ends in "...". */
-struct shown {
-    char text[SHOWN_MAX + sizeof "\\xNN..."];
-};
-
-static struct shown show(const char *name) {
-    struct shown shown = {{0}};
-    size_t at = 0;
-    for (; *name != 0 && at < SHOWN_MAX; name++) {
-        unsigned char byte = (unsigned char)*name;
-        bool is_plain = byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
-        at += (size_t)snprintf(shown.text + at, sizeof shown.text - at, is_plain ? "%c" : "\\x%02x",
-                               byte);
-    }
-    if (*name != 0)
-        snprintf(shown.text + at, sizeof shown.text - at, "...");
-    return shown;
-}
 
 static int refuse_byte(const char *what, const char *name, size_t at, const char *wanted,
                        lw_error *err) {
@@ -38,7 +17,7 @@ static int refuse_byte(const char *what, const char *name, size_t at, const char
     if (byte >= 0x20 && byte < 0x7f)
         snprintf(letter, sizeof letter, " '%c'", byte);
     return lw__error_set(err, LW_EINVAL, 0, "%s \"%s\" has the byte 0x%02x%s at position %zu, %s",
-                         what, show(name).text, byte, letter, at + 1, wanted);
+                         what, lw__text_quote(name).text, byte, letter, at + 1, wanted);
 }
 
 static int check_length(const char *what, const char *name, size_t max, lw_error *err) {
@@ -48,7 +27,7 @@ static int check_length(const char *what, const char *name, size_t max, lw_error
     if (length >= 1 && length <= max)
         return LW_OK;
     return lw__error_set(err, LW_EINVAL, 0, "%s \"%s\" has %zu bytes, must have 1 to %zu", what,
-                         show(name).text, length, max);
+                         lw__text_quote(name).text, length, max);
 }
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -68,52 +47,33 @@ int lw__name_check(const char *what, const char *name, lw_error *err) {
     return LW_OK;
 }
 
-/* ---- keys ---------------------------------------------------------------------------------- */
+/* ---- keys, and other texts ---------------------------------------------------------------- */
 
-/* By its first byte: how long a character is, and the range of its second byte, which excludes what
- * is longer than needed, surrogates, and what lies beyond U+10FFFF. */
-struct utf8_form {
-    unsigned char first, last; /* first bytes */
-    unsigned char length, second_min, second_max;
-};
-
-static const struct utf8_form utf8_forms[] = {
-    {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf}, {0xe1, 0xec, 3, 0x80, 0xbf},
-    {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf}, {0xf0, 0xf0, 4, 0x90, 0xbf},
-    {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f},
-};
-
-/* The length of the character that begins here, 0 if none does. The ending zero continues no
- * character, so nothing is read past it. */
-static size_t measure_wide(const char *text) {
-    const unsigned char *bytes = (const unsigned char *)text;
-    for (size_t i = 0; i < sizeof utf8_forms / sizeof *utf8_forms; i++) {
-        const struct utf8_form *form = &utf8_forms[i];
-        if (bytes[0] < form->first || bytes[0] > form->last)
-            continue;
-        if (bytes[1] < form->second_min || bytes[1] > form->second_max)
-            return 0;
-        for (size_t at = 2; at < form->length; at++)
-            if (bytes[at] < 0x80 || bytes[at] > 0xbf)
-                return 0;
-        return form->length;
-    }
-    return 0;
-}
-
-int lw__key_check(const char *key, lw_error *err) {
-    if (check_length("key", key, LW_KEY_MAX, err) < 0)
-        return LW_EINVAL;
-    for (size_t i = 0; key[i] != 0;) {
-        unsigned char byte = (unsigned char)key[i];
-        if (byte < 0x20 || byte == 0x7f)
-            return refuse_byte("key", key, i, "may not have control bytes", err);
-        size_t length = byte < 0x80 ? 1 : measure_wide(key + i);
-        if (length == 0)
-            return refuse_byte("key", key, i, "which begins no character of UTF-8", err);
+/* Whether all letters can be shown, of a text that ends or was cut at `size`. */
+static int check_letters(const char *what, const char *text, size_t size, lw_error *err) {
+    static const char *const wanted[] = {
+        [LW__TEXT_CONTROL] = "may not have control characters",
+        [LW__TEXT_INVISIBLE] = "may not have invisible characters, or ones that turn the direction",
+        [LW__TEXT_NO_UTF8] = "which begins no character of UTF-8"};
+    for (size_t i = 0; i < size;) {
+        enum lw__text_fault fault;
+        size_t length = lw__text_letter(text + i, text + size, &fault);
+        if (fault != LW__TEXT_FINE)
+            return refuse_byte(what, text, i, wanted[fault], err);
         i += length;
     }
     return LW_OK;
+}
+
+int lw__key_check(const char *what, const char *key, size_t max, lw_error *err) {
+    if (check_length(what, key, max, err) < 0)
+        return LW_EINVAL;
+    return check_letters(what, key, strlen(key), err);
+}
+
+int lw__shown_check(const char *what, const char *text, size_t max, lw_error *err) {
+    size_t size = strnlen(text, max + 1);
+    return check_letters(what, text, size > max ? lw__text_cut(text, max) : size, err);
 }
 
 /* ---- the nearest name ---------------------------------------------------------------------- */

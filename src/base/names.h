@@ -1,4 +1,5 @@
-/* Names from outside: of kinds, queues and keys; and the known name that was probably meant. */
+/* Names from outside: of kinds and queues, keys, ids, names of workers; and the known name that was
+ * probably meant. */
 #ifndef LW_BASE_NAMES_H
 #define LW_BASE_NAMES_H
 
@@ -13,9 +14,14 @@
  * shows the name and, if it is one, the wrong byte and where it is, counted from 1. */
 int lw__name_check(const char *what, const char *name, lw_error *err);
 
-/* Checks a key: 1 to LW_KEY_MAX bytes of well-formed UTF-8 without control bytes (below 0x20, and
- * 0x7f), so that every store, JSON and a log can hold it. Returns as lw__name_check. */
-int lw__key_check(const char *key, lw_error *err);
+/* Checks a key, or another text that is chosen freely (the id of a resource, the name of a worker
+ * or of an engine): 1 to max bytes of letters that can be shown (text.h), so that every store,
+ * JSON, a log and a terminal can hold it. Returns as lw__name_check. */
+int lw__key_check(const char *what, const char *key, size_t max, lw_error *err);
+
+/* Checks a text that a sentence shows: its first max bytes, likewise, but it may be empty or
+ * longer. */
+int lw__shown_check(const char *what, const char *text, size_t max, lw_error *err);
 
 /* The known name that is nearest to a wanted one: by letters that are missing, too many, wrong or
  * swapped, whatever their case; of equally near ones the first. NULL if more than a third of the
@@ -52,7 +58,8 @@ static inline uint64_t lw__name_short_word(const char *name, size_t size) {
     return (uint64_t)first << 32 | last;
 }
 
-LW__INLINE struct lw__name_key lw__name_key(const char *name) {
+/* The seed decides the hash: see name_table.h. */
+LW__INLINE struct lw__name_key lw__name_key(const char *name, uint64_t seed) {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
     size_t size = strlen(name);
     struct lw__name_key key = {.size = (uint32_t)size};
@@ -62,11 +69,13 @@ LW__INLINE struct lw__name_key lw__name_key(const char *name) {
         key.head = lw__name_word(name);
         key.tail = lw__name_word(name + size - 8);
     }
-    uint64_t mixed = (key.head ^ size) * odd;
+    uint64_t mixed = (key.head ^ size ^ seed) * odd;
     for (size_t at = 8; at + 8 < size; at += 8)
         mixed = (mixed ^ mixed >> 32 ^ lw__name_word(name + at)) * odd;
-    mixed = (mixed ^ mixed >> 32 ^ key.tail) * odd;
-    key.hash = (uint32_t)(mixed >> 32 ^ mixed >> 56); /* the highest bits know of all others */
+    __extension__ unsigned __int128 whole =
+        (unsigned __int128)(mixed ^ mixed >> 32 ^ key.tail) * odd;
+    /* the bits in the middle know of all others, also of those that a last letter changes */
+    key.hash = (uint32_t)((uint64_t)(whole >> 64) ^ (uint64_t)whole >> 32);
     return key;
 }
 

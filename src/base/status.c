@@ -1,8 +1,8 @@
 /* Names and texts of statuses, and the details that go with a failure. */
 #include "base/error.h"
+#include "base/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *lw_status_name(int status) {
@@ -26,19 +26,14 @@ const char *lw_status_text(int status) {
 }
 
 int lw__error_set(lw_error *err, int status, int native, const char *format, ...) {
-    static const char cut[] = "...";
     char message[LW_ERROR_MESSAGE_MAX]; /* the arguments may point into err->message */
     va_list args;
 
     if (err == NULL)
         return status;
     va_start(args, format);
-    int length = vsnprintf(message, sizeof message, format, args);
+    lw__text_print(message, format, args);
     va_end(args);
-    if (length < 0)
-        message[0] = '\0';
-    else if ((size_t)length >= sizeof message)
-        memcpy(message + sizeof message - sizeof cut, cut, sizeof cut);
     err->status = status;
     err->native = native;
     memcpy(err->message, message, sizeof message);

@@ -13,10 +13,10 @@
 #include <legwork/testing.h>
 #include <sched.h>
 
-#define NOW_FIRST LW__NS_PER_S
-#define NOW_MAX (LW__NEVER / 2)               /* three centuries; no sum of two times wraps */
-#define WALL_FIRST INT64_C(946684800000)      /* 2000-01-01T00:00:00Z */
-#define WALL_SET_MAX INT64_C(253402300799999) /* the end of 9999 */
+#define NOW_FIRST (LW__CLOCK_BASE + LW__NS_PER_S)
+#define NOW_MAX (LW__CLOCK_BASE + LW__NEVER / 2) /* three centuries; a timeout more does not wrap */
+#define WALL_FIRST INT64_C(946684800000)         /* 2000-01-01T00:00:00Z */
+#define WALL_SET_MAX INT64_C(253402300799999)    /* the end of 9999 */
 
 struct sleeper {
     _Atomic uint32_t *word;

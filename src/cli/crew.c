@@ -1,4 +1,4 @@
-/* Hands and their keeper. */
+/* Hands and their keepers. */
 #include "cli/crew.h"
 
 #include "cli/command.h"
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define REST_MS 1000     /* after something did not work */
-#define EMPTY_REST_MS 50 /* after a claim that gave nothing: not every server lets us wait */
+#define EMPTY_REST_MS 50 /* after claims that gave nothing at once: not every server lets us wait */
 
 static void rest(const struct lw__crew *crew, int ms) {
     struct pollfd stop = {.fd = crew->source->stop_fd, .events = POLLIN};
@@ -71,6 +71,7 @@ static bool begin(struct lw__hand *hand) {
     hand->ctx = ctx;
     hand->lease = lease;
     hand->why = LW__CREW_NOT;
+    hand->is_gone = false;
     hand->is_busy = true;
     atomic_store(&hand->is_void, false);
     pthread_mutex_unlock(&crew->mu);
@@ -86,17 +87,30 @@ static void end(struct lw__hand *hand) {
     pthread_mutex_unlock(&hand->crew->mu);
 }
 
+/* Whether the task is known to be somebody else's. A lease that was not extended in time may still
+ * be ours, for all the other side knows: then the task goes back, and nobody is charged for it. */
+static bool is_gone(struct lw__hand *hand, struct lw__outcome *outcome) {
+    pthread_mutex_lock(&hand->crew->mu);
+    bool is_lost = hand->why == LW__CREW_LOST, is_gone = is_lost && hand->is_gone;
+    pthread_mutex_unlock(&hand->crew->mu);
+    if (is_lost)
+        *outcome = (struct lw__outcome){.outcome = LW_OUTCOME_SNOOZE};
+    return is_gone;
+}
+
 /* True: that was it, whichever way. */
 static bool settle_once(struct lw__hand *hand, struct lw__outcome *outcome, lw_error *err) {
     struct lw__crew *crew = hand->crew;
     lw_id id = hand->task.id;
-    if (why_of(hand) == LW__CREW_LOST) {
+    if (is_gone(hand, outcome)) {
         say(id, "its lease is lost, and what was done for it does not count", "");
         return true;
     }
     int rc = crew->source->ops->settle(hand->door, id, hand->task.token, outcome, err);
     if (rc == LW_ELEASE)
         say(id, "its outcome came too late, and does not count", "");
+    else if (rc >= 0 && why_of(hand) == LW__CREW_LOST)
+        say(id, "it was given back to its queue", "");
     if (rc >= 0 || rc == LW_ELEASE) {
         say_present(crew);
         return true;
@@ -107,10 +121,11 @@ static bool settle_once(struct lw__hand *hand, struct lw__outcome *outcome, lw_e
         return false;
     }
     say_absent(crew, err);
-    return rc == LW_EINVAL || why_of(hand) == LW__CREW_HURRIED;
+    return rc == LW_EINVAL || why_of(hand) == LW__CREW_HURRIED
+           || (why_of(hand) == LW__CREW_LOST && atomic_load(&crew->must_stop));
 }
 
-/* Until it is said, or the lease is over. */
+/* Until it is said, or refused. */
 static void settle(struct lw__hand *hand, struct lw__outcome outcome) {
     lw_error err = {0};
     /* cppcheck-suppress variableScope ; the text points to it in the next round */
@@ -151,7 +166,9 @@ static void run_command(struct lw__hand *hand) {
     lw__exec_run(hand->crew->exec, &job, hand->ctx, &done);
     struct lw__exec_verdict verdict =
         lw__exec_judge(&done, task->attempt, &hand->crew->exec->options);
-    if (verdict.outcome != LW_OUTCOME_DONE)
+    if (why_of(hand) == LW__CREW_LOST)
+        say(task->id, "its lease could not be extended in time, and the command was killed", "");
+    else if (verdict.outcome != LW_OUTCOME_DONE)
         say(task->id, "", verdict.text);
     else if (hand->crew->is_verbose)
         say(task->id, "done", "");
@@ -190,31 +207,44 @@ static void give_up_or_rest(struct lw__crew *crew, const lw_error *err) {
     rest(crew, REST_MS);
 }
 
+/* A single empty answer may be the server's question whether this worker still moves
+ * (docs/http-api.md): a task is waiting, and the next claim follows at once. A server that lets no
+ * claim wait gives one after the other: from the second on the hand rests. */
+static void rest_if_empty(struct lw__crew *crew, unsigned *empty_count, int64_t took_ms) {
+    *empty_count = took_ms < EMPTY_REST_MS ? *empty_count + 1 : 0;
+    if (*empty_count > 1)
+        rest(crew, EMPTY_REST_MS);
+}
+
 static void *work(void *arg) {
     struct lw__hand *hand = arg;
     struct lw__crew *crew = hand->crew;
+    unsigned empty_count = 0;
     while (!atomic_load(&crew->must_stop)) {
         lw_error err = {0};
+        int64_t asked_ms = lw__now_ms();
         int rc = crew->source->ops->claim(hand->door, &hand->task, &err);
         if (rc < 0) {
             give_up_or_rest(crew, &err);
             continue;
         }
         say_present(crew);
-        if (rc == LW_OK)
-            do_task(hand);
-        else
-            rest(crew, EMPTY_REST_MS);
+        if (rc != LW_OK) {
+            rest_if_empty(crew, &empty_count, lw__now_ms() - asked_ms);
+            continue;
+        }
+        empty_count = 0;
+        do_task(hand);
     }
     leave(crew);
     return NULL;
 }
 
-/* ---- the keeper ---------------------------------------------------------------------------- */
+/* ---- keepers ------------------------------------------------------------------------------- */
 
 /* The new lease is counted from before it was asked for. What does not answer is asked again the
  * next time; when the lease is over meanwhile, lw__crew_check_leases sees it. */
-static void extend(struct lw__hand *hand) {
+static void extend(const struct lw__keeper *keeper, struct lw__hand *hand) {
     struct lw__crew *crew = hand->crew;
     lw_error err = {0};
     lw_ctx *lease = NULL;
@@ -226,7 +256,7 @@ static void extend(struct lw__hand *hand) {
     if (!is_busy
         || lw_ctx_open(&lease, LW_CTX_OPTIONS(.timeout_ms = crew->source->lease_ms), NULL) < 0)
         return;
-    int rc = crew->source->ops->extend(crew->keeper_door, id, token, &err);
+    int rc = crew->source->ops->extend(keeper->door, id, token, &err);
     pthread_mutex_lock(&crew->mu);
     if (hand->is_busy && hand->task.token == token) {
         if (rc >= 0) {
@@ -234,6 +264,7 @@ static void extend(struct lw__hand *hand) {
             hand->lease = lease;
             lease = old;
         }
+        hand->is_gone |= rc == LW_ELEASE;
         if (rc == LW_PENDING || rc == LW_ELEASE)
             interrupt_locked(hand, rc == LW_ELEASE ? LW__CREW_LOST : LW__CREW_CANCELLED);
     }
@@ -242,11 +273,12 @@ static void extend(struct lw__hand *hand) {
 }
 
 static void *keep(void *arg) {
-    struct lw__crew *crew = arg;
+    const struct lw__keeper *keeper = arg;
+    struct lw__crew *crew = keeper->crew;
     struct pollfd stop = {.fd = crew->keeper_fd, .events = POLLIN};
     while (poll(&stop, 1, (int)(crew->source->lease_ms / 3)) == 0)
-        for (size_t i = 0; i < crew->count; i++)
-            extend(&crew->hands[i]);
+        for (size_t i = keeper->first; i < crew->count; i += crew->keeper_count)
+            extend(keeper, &crew->hands[i]);
     return NULL;
 }
 
@@ -260,10 +292,23 @@ void lw__crew_check_leases(struct lw__crew *crew) {
 
 /* ---- start and stop ------------------------------------------------------------------------ */
 
+static bool open_keepers(struct lw__crew *crew, size_t count, int *code) {
+    for (; crew->keeper_count < count && crew->keeper_count < LW__KEEPERS_MAX;
+         crew->keeper_count++) {
+        struct lw__keeper *keeper = &crew->keepers[crew->keeper_count];
+        *keeper = (struct lw__keeper){.crew = crew, .first = crew->keeper_count};
+        keeper->door = crew->source->ops->open(crew->source, code);
+        if (!keeper->door)
+            return false;
+    }
+    return true;
+}
+
 static bool open_doors(struct lw__crew *crew, size_t count, int *code) {
     const struct lw__source_ops *ops = crew->source->ops;
-    crew->keeper_door = ops->open(crew->source, code);
-    for (; crew->keeper_door && crew->count < count; crew->count++) {
+    if (!open_keepers(crew, count, code))
+        return false;
+    for (; crew->count < count; crew->count++) {
         struct lw__hand *hand = &crew->hands[crew->count];
         hand->crew = crew;
         hand->door = ops->open(crew->source, code);
@@ -271,7 +316,7 @@ static bool open_doors(struct lw__crew *crew, size_t count, int *code) {
             return false;
         lw__buffer_init(&hand->task.payload, &lw__server_memory, LW_PAYLOAD_MAX);
     }
-    return crew->keeper_door != NULL;
+    return true;
 }
 
 static void close_doors(struct lw__crew *crew) {
@@ -280,8 +325,8 @@ static void close_doors(struct lw__crew *crew) {
         ops->close(crew->hands[i].door);
         lw__buffer_clear(&crew->hands[i].task.payload);
     }
-    if (crew->keeper_door)
-        ops->close(crew->keeper_door);
+    for (size_t i = 0; i < crew->keeper_count; i++)
+        ops->close(crew->keepers[i].door);
     if (crew->keeper_fd >= 0)
         close(crew->keeper_fd);
     if (crew->idle_fd >= 0)
@@ -291,9 +336,13 @@ static void close_doors(struct lw__crew *crew) {
 }
 
 static bool start_threads(struct lw__crew *crew) {
-    crew->has_keeper = pthread_create(&crew->keeper, NULL, keep, crew) == 0;
+    for (; crew->keepers_started < crew->keeper_count; crew->keepers_started++) {
+        struct lw__keeper *keeper = &crew->keepers[crew->keepers_started];
+        if (pthread_create(&keeper->thread, NULL, keep, keeper) != 0)
+            return false;
+    }
     pthread_mutex_lock(&crew->mu); /* none leaves before all are there */
-    while (crew->has_keeper && crew->started < crew->count) {
+    while (crew->started < crew->count) {
         struct lw__hand *hand = &crew->hands[crew->started];
         if (pthread_create(&hand->thread, NULL, work, hand) != 0)
             break;
@@ -336,9 +385,9 @@ void lw__crew_hurry(struct lw__crew *crew) {
 void lw__crew_end(struct lw__crew *crew) {
     for (size_t i = 0; i < crew->started; i++)
         pthread_join(crew->hands[i].thread, NULL);
-    if (crew->has_keeper) {
+    if (crew->keepers_started > 0)
         eventfd_write(crew->keeper_fd, 1);
-        pthread_join(crew->keeper, NULL);
-    }
+    for (size_t i = 0; i < crew->keepers_started; i++)
+        pthread_join(crew->keepers[i].thread, NULL);
     close_doors(crew);
 }

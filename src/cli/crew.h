@@ -1,5 +1,6 @@
-/* The threads of `legwork work`: hands, each with one task at a time, and a keeper, who extends the
- * leases of all of them while their commands run. */
+/* The threads of `legwork work`: hands, each with one task at a time, and keepers, who extend the
+ * leases of the hands while their commands run. An extension waits for the server's disk; several
+ * are on their way at a time: they share a commit, and one that waits holds up few others. */
 #ifndef LW_CLI_CREW_H
 #define LW_CLI_CREW_H
 
@@ -9,7 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define LW__CREW_MAX 1024 /* hands */
+#define LW__CREW_MAX 1024  /* hands */
+#define LW__KEEPERS_MAX 16 /* as many as hands, but no more than this */
 
 /* Why a command was interrupted; the last one that comes counts. */
 enum lw__crew_why {
@@ -29,7 +31,15 @@ struct lw__hand {
     lw_ctx *ctx;   /* the command's */
     lw_ctx *lease; /* done when it is over; replaced when it is extended */
     enum lw__crew_why why;
+    bool is_gone;        /* LW__CREW_LOST, because we were told so; else it was only not extended */
     atomic_bool is_void; /* the lease is lost; read by the one who runs the command */
+};
+
+struct lw__keeper {
+    struct lw__crew *crew;
+    size_t first; /* of its hands; the others follow at a distance of keeper_count */
+    struct lw__door *door;
+    pthread_t thread;
 };
 
 struct lw__crew {
@@ -40,10 +50,9 @@ struct lw__crew {
 
     size_t count, started; /* hands; their threads */
     struct lw__hand *hands;
-    struct lw__door *keeper_door;
-    pthread_t keeper;
-    bool has_keeper;
-    int keeper_fd; /* readable: the keeper has to end */
+    struct lw__keeper keepers[LW__KEEPERS_MAX];
+    size_t keeper_count, keepers_started;
+    int keeper_fd; /* readable: the keepers have to end */
     int idle_fd;   /* readable: no hand is there any more */
 
     atomic_bool must_stop;

@@ -5,6 +5,7 @@
 #include "server/nearest.h"
 #include "server/serve_config.h"
 
+#include <legwork/version.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ int lw__command_version(int argc, const char *const *argv) {
     int code = LW__EXIT_OK;
     if (!lw__arguments_read(&arguments, &own, argc, argv, &common, &code))
         return code;
-    puts("legwork " LEGWORK_VERSION);
+    printf("legwork %s\n", lw_version());
     lw__arguments_clear(&arguments);
     return LW__EXIT_OK;
 }

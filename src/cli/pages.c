@@ -6,6 +6,7 @@
 #include "server/roff.h"
 
 #include <ctype.h>
+#include <legwork/version.h>
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
@@ -23,8 +24,7 @@ static void put_title(struct lw__buffer *out, const char *name, int section, con
     lw__buffer_put_text(out,
                         ".\\\" made by `legwork help --man` from the tables of the command\n.TH ");
     put_upper(out, name);
-    lw__buffer_print(out, " %d " LEGWORK_DATE " \"legwork " LEGWORK_VERSION "\" Legwork\n",
-                     section);
+    lw__buffer_print(out, " %d " LEGWORK_DATE " \"legwork " LW_VERSION "\" Legwork\n", section);
     lw__buffer_put_text(out, ".SH NAME\n");
     lw__roff_put(out, name);
     lw__buffer_put_text(out, " \\- ");

@@ -1,8 +1,6 @@
 /* Colours, times, and texts made harmless. Tables: table.c. */
 #include "cli/render.h"
 
-#include "server/utf8.h"
-
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -66,27 +64,13 @@ void lw__put_toned(struct lw__buffer *out, const struct lw__style *style, enum l
 
 /* ---- texts --------------------------------------------------------------------------------- */
 
-/* C0, DEL, and the C1 controls, which are two bytes in UTF-8. */
-static bool is_control(const char *at, size_t size) {
-    unsigned char first = (unsigned char)at[0];
-    return first < 0x20 || first == 0x7f || (size == 2 && first == 0xc2 && (at[1] & 0x20) == 0);
-}
-
-static void put_escaped(struct lw__buffer *out, const char *at, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        lw__buffer_print(out, "\\x%02x", (unsigned char)at[i]);
-}
-
 void lw__put_safe(struct lw__buffer *out, struct lw__slice text) {
-    const char *end = lw__slice_end(text);
-    for (const char *at = text.data; at < end;) {
-        size_t size = lw__utf8_measure(at, end);
-        if (size == 0 || is_control(at, size))
-            put_escaped(out, at, size ? size : 1);
-        else
-            lw__buffer_put(out, (struct lw__slice){at, size});
-        at += size ? size : 1;
-    }
+    size_t size = lw_text_show(NULL, 0, text.data, text.size);
+    char *into = lw__buffer_take(out, size + 1); /* with a zero, which is not kept */
+    if (!into)
+        return;
+    lw_text_show(into, size + 1, text.data, text.size);
+    lw__buffer_cut(out, out->size - 1);
 }
 
 void lw__put_lines(struct lw__buffer *out, const char *margin, struct lw__slice text) {

@@ -28,7 +28,7 @@ enum lw__tone lw__tone_of(lw_state state);
 void lw__put_toned(struct lw__buffer *out, const struct lw__style *style, enum lw__tone tone,
                    const char *text);
 
-/* A text of somebody else: control characters, and what is no UTF-8, as \xNN. */
+/* A text of somebody else, as lw_text_show shows it. */
 void lw__put_safe(struct lw__buffer *out, struct lw__slice text);
 
 /* The same, but lines stay lines, each after this margin. */

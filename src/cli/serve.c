@@ -200,16 +200,30 @@ static int explain_owned(const struct run *run, lw_error *err) {
         (int)strcspn(why.message, ";:"), why.message, run->store);
 }
 
-static int open_engine(struct run *run, lw_error *err) {
+/* New files of the store are for this user alone: payloads may be secret. The library makes them as
+ * the umask says; files that come later get the mode of the database. There is no other thread yet
+ * that would make any. */
+static int open_store(struct run *run, lw_error *err) {
     const struct lw__serve_config *values = &run->values;
     int commands = (int)run->kinds.count * (int)values->exec_workers;
+    mode_t before = umask(077);
+    /* one more than commands: it tells what has ended while they run */
+    int rc =
+        lw_open(&run->engine, run->store,
+                LW_ENGINE_OPTIONS(.workers = commands + 1, .task_limit = values->tasks_max,
+                                  .byte_limit = values->payloads_max, .overflow = LW_REFUSE,
+                                  .kind_count_max = (int)values->kinds_max,
+                                  .queue_count_max = (int)values->queues_max, .log = &run->log),
+                err);
+    umask(before);
+    return rc;
+}
+
+static int open_engine(struct run *run, lw_error *err) {
+    const struct lw__serve_config *values = &run->values;
     int rc = choose_store(run, err);
-    if (rc == LW_OK) /* one more than commands: it tells what has ended while they run */
-        rc = lw_open(&run->engine, run->store,
-                     LW_ENGINE_OPTIONS(.workers = commands + 1, .task_limit = values->tasks_max,
-                                       .byte_limit = values->payloads_max, .overflow = LW_REFUSE,
-                                       .log = &run->log),
-                     err);
+    if (rc == LW_OK)
+        rc = open_store(run, err);
     if (rc == LW_EBUSY)
         rc = explain_owned(run, err);
     if (rc == LW_OK)
@@ -344,9 +358,13 @@ static int with_settings(int argc, const char *const *argv, const struct lw__usa
 }
 
 static int show_settings(struct run *run, lw_error *err) {
+    lw_error fault = {0};
+    const char *store = run->values.store[0] ? run->values.store : "sqlite:";
     int rc = check_values(run, err);
     if (rc == LW_OK)
         print_values(&run->config);
+    if (rc == LW_OK && lw_store_has_fault(store, &fault))
+        warn(NULL, fault.message);
     return rc;
 }
 
@@ -372,8 +390,9 @@ int lw__command_check(int argc, const char *const *argv) {
         .line = "check [FLAG...]",
         .about =
             "Reads the settings of `legwork serve` as that would, from flags, environment and\n"
-            "file, and prints what they are and where each is from, or what is wrong. It\n"
-            "starts nothing. Its flags are those of `legwork serve`.",
+            "file, and prints what they are and where each is from, or what is wrong. It also\n"
+            "warns of a library that has a known fault. It starts nothing. Its flags are those\n"
+            "of `legwork serve`.",
         .example = "  legwork check --config legwork.conf",
         .is_local = true};
     return wants_roff(argc, argv) ? lw__page_print_command(&usage)

@@ -190,6 +190,11 @@ int lw_then(lw_ctx *ctx, const lw_task *task, lw_error *err) {
     int rc = lw__spec_make(hand->engine, task, &now, put, err);
     if (rc < 0)
         return rc;
+    rc = lw__spec_check_then(atomic_load(&hand->task), put, err);
+    if (rc < 0) {
+        lw__spec_free(hand->engine, put);
+        return rc;
+    }
     uint64_t bytes = put->spec ? put->spec->payload_size : 0;
     if (bytes > hand->engine->set.byte_limit - hand->say.successor_bytes) {
         lw__spec_free(hand->engine, put);

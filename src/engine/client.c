@@ -14,6 +14,16 @@ int lw__client_refuse(const lw_engine *engine, const char *what, lw_error *err) 
                          what, engine->set.role == LW_ROLE_READER ? "reader" : "client");
 }
 
+/* How long the caller lets it wait for other connections, in ms; 0: as long as it is used to. */
+static uint64_t patience_of(lw_engine *engine, const lw_task *task) {
+    bool is_task = task && task->struct_size == sizeof *task; /* or it is refused in a moment */
+    uint64_t deadline = is_task ? lw__submit_deadline(engine, task) : LW__NEVER;
+    if (deadline == LW__NEVER)
+        return 0;
+    uint64_t now = lw__engine_now(engine);
+    return deadline > now ? (deadline - now) / LW__NS_PER_MS + 1 : 1;
+}
+
 int lw__client_submit(lw_engine *engine, const lw_task *const *tasks, size_t count, lw_id *ids,
                       lw_error *err) {
     lw_error own = {0};
@@ -21,7 +31,8 @@ int lw__client_submit(lw_engine *engine, const lw_task *const *tasks, size_t cou
         err = &own;
     if (lw__engine_stop_level(engine) != LW__RUNNING)
         return lw__error_set(err, LW_ESTOPPING, 0, "the engine is stopping and accepts no tasks");
-    int rc = lw__engine_remote(engine)->submit(engine->store, tasks, count, ids, err);
+    int rc = lw__engine_remote(engine)->submit(engine->store, tasks, count, ids,
+                                               patience_of(engine, tasks[0]), err);
     if (rc < 0)
         atomic_fetch_add(&engine->refused, count);
     return rc;

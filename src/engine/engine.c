@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -14,6 +15,13 @@ int lw__engine_check(const lw_engine *engine) {
     if (__builtin_expect(!engine, 0))
         return LW_EINVAL;
     return __builtin_expect(lw__engine_is_alive(engine), 1) ? LW_OK : LW_EFORKED;
+}
+
+int lw__engine_check_told(const lw_engine *engine, lw_error *err) {
+    int rc = lw__engine_check(engine);
+    return rc < 0 ? lw__error_set(err, rc, 0, "%s",
+                                  rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc))
+                  : LW_OK;
 }
 
 static void note_news(void *user) {
@@ -45,19 +53,6 @@ static int meet(void *user, const char *kind, const char *queue) {
 
 /* ---- open --------------------------------------------------------------------------------- */
 
-/* The names of tasks that were in the store already. */
-static int meet_all(lw_engine *engine, lw_error *err) {
-    struct lw__index *index = engine->index;
-    struct lw__kind_info *kind;
-    struct lw__queue_info *queue;
-    int rc = LW_OK;
-    for (uint32_t i = 0; rc == LW_OK && i < index->kind_count; i++)
-        rc = lw__registry_kind(engine, index->kinds[i]->name, &kind, err);
-    for (uint32_t i = 0; rc == LW_OK && i < index->queue_count; i++)
-        rc = lw__registry_queue(engine, index->queues[i]->name, &queue, err);
-    return rc;
-}
-
 static int open_store(lw_engine *engine, const char *url, lw_error *err) {
     struct lw__store_options options = {
         .allocator = engine->blocks,
@@ -78,6 +73,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
                   .cancel = lw__hand_cancel,
                   .claimable = lw__watch_note,
                   .scope_changed = lw__layer_scope_changed,
+                  .scope_aborted = lw__layer_scope_aborted,
                   .settled = look_after_turn,
                   .meet = meet,
                   .listeners = &engine->event_streams,
@@ -101,6 +97,11 @@ static void init(lw_engine *engine) {
     lw__mutex_init(&engine->events_mu);
     lw__mutex_init(&engine->scopes_mu);
     lw__mutex_init(&engine->watches_mu);
+    lw__mutex_init(&engine->series_mu);
+    engine->kind_series.counter_count = LW__SERIES_COUNTERS;
+    engine->queue_series.counter_count = 4;
+    lw__series_init(&engine->kind_series, lw__engine_now(engine));
+    lw__series_init(&engine->queue_series, lw__engine_now(engine));
     lw__timer_init(&engine->alarms, lw__engine_now(engine));
     lw__random_seed(&engine->random, engine->set.seed);
     atomic_init(&engine->sleeps_until, LW__NEVER);
@@ -118,20 +119,18 @@ static bool choose_blocks(lw_engine *engine) {
 }
 
 static int build(lw_engine *engine, const char *url, lw_error *err) {
-    const lw_allocator *allocator = &engine->set.allocator;
     engine->has_barrier = lw__barrier_prepare();
     engine->is_alive = lw__fork_word_open(err);
     if (!engine->is_alive)
         return err->status;
-    engine->kind_infos = lw__alloc_zero(allocator, LW_KINDS_MAX * sizeof *engine->kind_infos);
-    engine->queue_infos = lw__alloc_zero(allocator, LW_QUEUES_MAX * sizeof *engine->queue_infos);
-    if (!engine->kind_infos || !engine->queue_infos || !choose_blocks(engine))
+    if (lw__registry_open(engine) < 0 || !choose_blocks(engine))
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for the engine's tables");
     int rc = open_store(engine, url, err);
-    if (rc == LW_OK)
-        rc = lw__registry_queue(engine, "default", &engine->default_queue, err);
-    if (rc == LW_OK)
-        rc = meet_all(engine, err);
+    if (rc < 0)
+        return rc;
+    rc = lw__registry_load(engine, err);
+    if (rc < 0 && engine->store->ops->abandon)
+        engine->store->ops->abandon(engine->store);
     return rc;
 }
 
@@ -226,13 +225,28 @@ static int check_start_locked(lw_engine *engine, lw_error *err) {
     return LW_OK;
 }
 
+/* Aborts what should have started or finished before there were workers: none of them is to begin
+ * it. */
+static void end_overdue(lw_engine *engine) {
+    uint64_t now = lw__engine_now(engine);
+    while (engine->store->ops->sweep(engine->store, now) <= now)
+        ;
+}
+
 int lw_start(lw_engine *engine, lw_error *err) {
-    int rc = lw__engine_check(engine);
+    int rc = lw__engine_check_told(engine, err);
     if (rc < 0)
-        return lw__error_set(err, rc, 0, "%s",
-                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+        return rc;
     lw__mutex_lock(&engine->registry_mu);
     rc = check_start_locked(engine, err);
+    lw__mutex_unlock(&engine->registry_mu);
+    if (rc == LW_OK) /* without the lock: callbacks of the program may run inside */
+        rc = lw__layer_start_annexes(engine, err);
+    if (rc < 0)
+        return rc;
+    end_overdue(engine);
+    lw__mutex_lock(&engine->registry_mu);
+    rc = check_start_locked(engine, err); /* it may have been stopped, or started, meanwhile */
     if (rc == LW_OK && engine->set.workers > 0)
         rc = start_workers(engine, err);
     if (rc == LW_OK)
@@ -247,14 +261,17 @@ int lw_start(lw_engine *engine, lw_error *err) {
         engine->store->ops->start(engine->store);
     atomic_store(&engine->has_news, 1); /* there may be tasks from before */
     lw__engine_attend(engine);
-    return LW_OK;
+    lw__unhandled_start(engine);
+    return lw__engine_is_forked(engine) ? LW_EFORKED : LW_OK;
 }
 
 /* ---- close -------------------------------------------------------------------------------- */
 
-void lw__engine_free(lw_engine *engine) {
+static void free_all(void *arg) {
+    lw_engine *engine = arg;
     lw_allocator allocator = engine->set.allocator;
-    atomic_store(&engine->has_stopped, true); /* answers that are left: nobody waits for quiet */
+    if (engine->is_alive && lw__engine_is_forked(engine))
+        return;
     for (uint32_t i = 0; i < engine->hand_count; i++)
         lw__hand_free(&engine->all_hands[i]);
     if (engine->all_hands)
@@ -265,10 +282,9 @@ void lw__engine_free(lw_engine *engine) {
     lw__answers_free(engine);
     lw__layer_free_annexes(engine);
     lw__registry_free(engine);
-    if (engine->kind_infos)
-        lw__free(&allocator, engine->kind_infos, LW_KINDS_MAX * sizeof *engine->kind_infos);
-    if (engine->queue_infos)
-        lw__free(&allocator, engine->queue_infos, LW_QUEUES_MAX * sizeof *engine->queue_infos);
+    lw__series_free(&engine->kind_series, &allocator);
+    lw__series_free(&engine->queue_series, &allocator);
+    lw__mutex_free(&engine->series_mu);
     lw__recycler_free(&engine->recycler);
     lw__mutex_free(&engine->watches_mu);
     lw__mutex_free(&engine->scopes_mu);
@@ -281,6 +297,16 @@ void lw__engine_free(lw_engine *engine) {
     lw__lot_free(&engine->room);
     lw__fork_word_close(engine->is_alive);
     lw__free_aligned(&allocator, engine, sizeof *engine, _Alignof(lw_engine));
+}
+
+/* Callbacks may end the thread, and the engine is freed all the same. */
+void lw__engine_free(lw_engine *engine) {
+    atomic_store(&engine->has_stopped, true); /* answers that are left: nobody waits for quiet */
+    engine->pool = NULL;                      /* that was closed */
+    pthread_cleanup_push(free_all, engine);
+    if (!engine->has_told_left)
+        lw__leftovers_tell(engine, true);
+    pthread_cleanup_pop(1);
 }
 
 void lw__engine_release(lw_engine *engine) {
@@ -296,8 +322,9 @@ int lw_close(lw_engine *engine) {
     if (lw__hand_is_inside(engine))
         return LW_EDEADLOCK;
     int rc = lw_stop(engine, LW_DROP, atomic_load(&engine->has_timed_out) ? 0 : -1);
-    if (rc == LW_EFORKED)
-        return rc;
+    if (rc == LW_EFORKED || !lw__leftovers_tell(engine, false))
+        return LW_EFORKED;
+    engine->has_told_left = rc == LW_OK; /* nothing ran that was left out */
     bool is_told = rc == LW_OK || lw__answers_are_told(engine);
     lw__answers_stop(engine, is_told);
     lw__scheduler_stop(engine);

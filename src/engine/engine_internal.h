@@ -9,12 +9,15 @@
  *     hand.c       who runs attempts: turns, gears     tell.c       callbacks and log, at the end
  *     run.c        an attempt, a batch: the hot path   events.c     streams of state changes
  *     attempt.c    what a handler can call             explain.c    why a task does not run
+ *     series.c     names with figures of their own
  *     verdict.c    from outcome to settlement          metrics.c    figures
  *     oversight.c  what others do to hands             steer.c      cancel, retry, forget, pause
  *     attention.c  is a worker looking?                testing.c    an engine without threads
  *     lease.c, lease_settle.c   attempts that others   watch.c      who waits for such
- *                  run
+ *                  run                                 leftovers.c  tasks that a close leaves
+ *     nested.c     handlers that wait for tasks
  *     options.c, range.c, retry.c                      settled options; how long a retry waits
+ *     unhandled.c  kinds without a handler, for the log
  *     layer.c      what the layers above may use: their say in settlements, scopes that change
  *
  * A task's way: lw_submit puts it into the store; if no worker is looking, one token goes to the
@@ -28,8 +31,8 @@
  * stuck behind a slow one; then what was not begun goes back.
  *
  * Locks, in this order: a hand's mu; the store's lock and a task's lock (store/index.h); hands_mu;
- * alarms_mu; events_mu; registry_mu; scopes_mu; watches_mu; the answers' mu and scheduler_mu, each
- * alone. No callback of the program runs under any of them.
+ * alarms_mu; events_mu; registry_mu; series_mu; scopes_mu; watches_mu; the answers' mu and
+ * scheduler_mu, each alone. No callback of the program runs under any of them.
  */
 #ifndef LW_ENGINE_ENGINE_INTERNAL_H
 #define LW_ENGINE_ENGINE_INTERNAL_H
@@ -38,9 +41,10 @@
 #include "base/lot.h"
 #include "base/memory.h"
 #include "base/mutex.h"
-#include "base/names.h"
+#include "base/name_table.h"
 #include "base/points.h"
 #include "base/recycler.h"
+#include "base/table.h"
 #include "engine/layer.h"
 #include "engine/options.h"
 #include "pool/ctx.h"
@@ -61,38 +65,66 @@ enum lw__stop_level { LW__RUNNING, LW__STOP_DRAIN_ALL, LW__STOP_DRAIN, LW__STOP_
 /* How long attempts waited and ran; of a kind, or of a queue. */
 struct lw__latencies {
     struct lw__mutex mu;
-    struct lw__histogram wait, run; /* guarded by mu; read by anybody */
+    const struct lw__series_name *whose; /* guarded by mu; NULL: those of all without a place */
+    struct lw__histogram wait, run;      /* guarded by mu; read by anybody */
 };
 
-/* Names to what is known of them: found without a lock, added under registry_mu, never removed. */
-#define LW__REGISTRY_BUCKETS 256
+/* Kinds, and queues, that have series of their own in the figures; the others are summed: series.c.
+ * As many as an operator can look at, and as a scrape of some 10,000 lines can hold. */
+#define LW__SERIES_MAX 100
+#define LW__SERIES_COUNTERS 7 /* of a kind; a queue has the first four */
 
-struct lw__registry_entry {
-    struct lw__registry_entry *next; /* all of it is fixed */
-    const char *name;
-    struct lw__name_key key;
+/* Part of a kind or queue; zeroed: it has no place. */
+struct lw__series_name {
+    struct lw__latencies *_Atomic latencies; /* its own; NULL: those of the others */
+    /* guarded by series_mu */
+    uint32_t place; /* and one more; 0: none */
+    bool is_declared;
+    uint64_t seen; /* tasks submitted, at the last review */
 };
 
-struct lw__registry {
-    struct lw__registry_entry *_Atomic buckets[LW__REGISTRY_BUCKETS];
+struct lw__series_place {
+    struct lw__series_name *name;
+    struct lw__latencies *latencies;        /* fixed */
+    uint64_t base[LW__SERIES_COUNTERS];     /* what it had when it got the place */
+    uint64_t activity;                      /* submits between the last two reviews */
+    uint64_t counters[LW__SERIES_COUNTERS]; /* at the last one */
+};
+
+struct lw__series_candidate {
+    struct lw__series_name *name;
+    uint64_t activity;
+    uint64_t counters[LW__SERIES_COUNTERS];
+};
+
+struct lw__series {
+    uint32_t counter_count; /* fixed */
+    struct lw__latencies others;
+    /* guarded by series_mu */
+    _Atomic uint32_t count; /* read by anybody */
+    uint32_t candidate_count;
+    uint64_t reviewed_at;
+    uint64_t gone[LW__SERIES_COUNTERS]; /* what series had that have ended */
+    struct lw__series_place places[LW__SERIES_MAX];
+    struct lw__series_candidate candidates[LW__SERIES_MAX]; /* of the present review */
 };
 
 /* What the engine knows of a kind beyond the store. Its first cache line is what a submit of a
  * plain task reads. */
 struct lw__kind_info {
-    struct lw__registry_entry entry; /* first */
+    struct lw__name_entry entry; /* first; fixed */
     /* fixed after lw_start, or after the kind was first seen */
     lw_handler run;
     uint16_t number;
-    _Atomic bool is_call;     /* no handler, but tasks that bring a function along */
-    _Atomic bool is_awaiting; /* no handler, and tasks that wait for one */
+    _Atomic bool is_call;      /* no handler, but tasks that bring a function along */
+    _Atomic bool is_awaiting;  /* no handler, and tasks that wait for one */
+    _Atomic bool is_unhandled; /* noted to be told: unhandled.c */
     bool is_registered;
     char name[LW_NAME_MAX + 1];
     struct lw__kind_settings set;
     const struct lw__layer *layer; /* whose kind it is (layer.h); NULL: the program's */
     void *layer_user;
-    char apart[64]; /* every submit reads what is above, every turn writes what is below */
-    struct lw__latencies latencies;
+    struct lw__series_name series;
     /* guarded by mu */
     struct lw__mutex mu;
     int fail_count; /* lw_test_fail_next */
@@ -102,14 +134,13 @@ struct lw__kind_info {
 };
 
 struct lw__queue_info {
-    struct lw__registry_entry entry; /* first */
+    struct lw__name_entry entry; /* first; fixed */
     uint16_t number;
     bool is_registered;
     char name[LW_NAME_MAX + 1];
     struct lw__queue_settings set;
     _Atomic uint32_t waiting; /* submitters that wait for room for one task without bytes */
-    char apart[64];           /* as in a kind */
-    struct lw__latencies latencies;
+    struct lw__series_name series;
 };
 
 /* What the handler has said so far; the hand's own thread only. */
@@ -196,6 +227,17 @@ static inline uint32_t lw__cursor_end(uint64_t cursor) {
     return (uint32_t)(cursor & 0xffff);
 }
 
+/* A handler or callback that waits for a task; on its stack, until its wait is over. */
+struct lw__nested {
+    uint64_t id;     /* the task that it waits for */
+    bool is_bounded; /* it has a timeout */
+    /* nested.c: */
+    struct lw__hand *hand; /* the innermost of its thread */
+    bool is_driver;        /* its thread drives an engine without workers */
+    struct lw__nested *next, **link;
+    bool is_blocked; /* while it is looked at: it could never end */
+};
+
 /* Somebody who submitted without waiting. */
 struct lw__answer {
     struct lw__journal_wait wait; /* first */
@@ -216,6 +258,16 @@ struct lw__answers {
     _Atomic uint32_t call;            /* what the thread sleeps on */
     _Atomic uint32_t must_end;
     _Atomic uint64_t count; /* under way, to be told, or being told */
+};
+
+/* Kinds that have tasks and no handler, in the order of their first tasks. */
+#define LW__UNHANDLED_MAX 64 /* that are told; of more, only that there are */
+
+struct lw__unhandled {
+    /* atomic */
+    _Atomic uint32_t count, told;
+    struct lw__kind_info *_Atomic kinds[LW__UNHANDLED_MAX]; /* NULL: about to be written */
+    _Atomic bool is_all_told;                               /* that no kind has a handler */
 };
 
 struct lw_engine {
@@ -241,6 +293,7 @@ struct lw_engine {
     _Atomic bool is_out_of_time;              /* a stop is past its deadline */
     _Atomic bool has_timed_out;               /* one that was waited for: a close does not wait */
     _Atomic bool has_stopped;                 /* and whoever waits for more was told */
+    _Atomic bool has_logged_left;             /* at the close, tasks that were left unfinished */
     _Atomic uint64_t stop_deadline;           /* of one that nobody waits for; LW__NEVER: none */
     _Atomic uint32_t beginning;               /* stops that have not told everybody yet */
     _Atomic bool is_started;
@@ -253,18 +306,21 @@ struct lw_engine {
     _Atomic bool has_lingerer;        /* one of them looks again before it sleeps */
     struct lw__lot quiet;             /* stop, wait_idle */
 
-    struct lw__registry kinds, queues;
+    /* found by anybody, added under registry_mu, never removed */
+    struct lw__name_table kinds, queues;
+    struct lw__table kind_infos, queue_infos; /* by number */
     struct lw__queue_info *default_queue;
     struct lw__queue_info unnamed_queue; /* instead of one that is not known yet */
     struct lw__mutex registry_mu;
-    /* by number; written under registry_mu, entries never change */
-    struct lw__kind_info *_Atomic *kind_infos;   /* LW_KINDS_MAX */
-    struct lw__queue_info *_Atomic *queue_infos; /* LW_QUEUES_MAX */
+    bool is_loaded; /* the store's own names are known: limits hold. Fixed after open */
+    struct lw__mutex series_mu;
+    struct lw__series kind_series, queue_series;
     int start_status; /* of the first registration that failed; guarded by registry_mu */
     lw_error start_error;
 
     struct lw__mutex hands_mu;
-    struct lw__hand *hands; /* all that run something */
+    struct lw__hand *hands;    /* all that run something */
+    struct lw__nested *nested; /* those of them that wait for a task */
     struct lw__hand *free_hands;
     struct lw__hand *all_hands; /* of tokens; fixed after start */
     uint32_t hand_count;
@@ -293,13 +349,16 @@ struct lw_engine {
 
     struct {
         void *data;
-        void (*free)(const lw_allocator *allocator, void *data);
-    } annexes[LW__ANNEXES]; /* fixed after start */
+        const struct lw__annex_ops *ops; /* NULL: none */
+    } annexes[LW__ANNEXES];              /* fixed after start */
 
     struct lw__answers answers;
+    struct lw__unhandled unhandled;
 
     struct lw__mutex watches_mu;
     struct lw_claim_watch *watches; /* guarded by watches_mu */
+
+    bool has_told_left; /* the close's: all that was left unfinished */
 
     /* tokens, answers, and whoever will close it: the last one frees it */
     _Atomic uint32_t holders;
@@ -336,14 +395,20 @@ static inline uint64_t lw__engine_recent(const lw_engine *engine) {
 
 /* LW_OK, LW_EINVAL for NULL, LW_EFORKED: the first thing that every public call asks. */
 int lw__engine_check(const lw_engine *engine);
+/* The same with a sentence. */
+int lw__engine_check_told(const lw_engine *engine, lw_error *err);
 void lw__engine_free(lw_engine *engine);
 void lw__engine_release(lw_engine *engine); /* one holder less */
 
 /* ---- registry.c --------------------------------------------------------------------------- */
 
+int lw__registry_open(lw_engine *engine); /* LW_OK, LW_ENOMEM */
 void lw__registry_free(lw_engine *engine);
 
-/* Finds the kind or makes it: LW_OK, LW_EINVAL with a sentence (name, or too many), LW_ENOMEM. */
+/* At open: the default queue, and the names of tasks that are in the store already. */
+int lw__registry_load(lw_engine *engine, lw_error *err);
+
+/* Finds the kind or makes it: LW_OK; with a sentence LW_EINVAL, LW_EFULL (too many), LW_ENOMEM. */
 int lw__registry_kind(lw_engine *engine, const char *name, struct lw__kind_info **info,
                       lw_error *err);
 int lw__registry_queue(lw_engine *engine, const char *name, struct lw__queue_info **info,
@@ -362,12 +427,44 @@ struct lw__kind_info *lw__registry_find_kind(lw_engine *engine, const char *name
 struct lw__queue_info *lw__registry_find_queue(lw_engine *engine, const char *name);
 
 static inline struct lw__kind_info *lw__kind_of(const lw_engine *engine, uint16_t number) {
-    return atomic_load_explicit(&engine->kind_infos[number], memory_order_acquire);
+    return lw__table_get(&engine->kind_infos, number);
 }
 
 static inline struct lw__queue_info *lw__queue_of(const lw_engine *engine, uint16_t number) {
-    return atomic_load_explicit(&engine->queue_infos[number], memory_order_acquire);
+    return lw__table_get(&engine->queue_infos, number);
 }
+
+/* ---- series.c ----------------------------------------------------------------------------- */
+
+void lw__series_init(struct lw__series *series, uint64_t now);
+void lw__series_free(struct lw__series *series, const lw_allocator *allocator);
+
+/* A sample of this name. Without a lock. */
+void lw__series_record(struct lw__series *series, struct lw__series_name *name, uint64_t wait_ns,
+                       uint64_t run_ns);
+
+/* A new name, which has counted nothing yet, gets a place if one is left: reserved before. False:
+ * no memory. */
+bool lw__series_reserve(struct lw__series *series, const lw_allocator *allocator);
+void lw__series_enter(struct lw__series *series, struct lw__series_name *name);
+
+/* One that was declared, with these counters, gets a place, if need be one of a name that was not;
+ * `read` tells what that has counted. */
+void lw__series_declare(
+    struct lw__series *series, struct lw__series_name *name, const uint64_t *counters,
+    void (*read)(void *user, const struct lw__series_name *name, uint64_t *counters), void *user);
+
+/* A review: begun (false: it is not time), of each name, ended. */
+bool lw__series_begin_review(struct lw__series *series, uint64_t now);
+void lw__series_review(struct lw__series *series, struct lw__series_name *name,
+                       const uint64_t *counters);
+void lw__series_end_review(struct lw__series *series);
+
+/* The counters of a name with a place, as its series shows them; and those of the others, made of
+ * the sum over all without a place. */
+void lw__series_subtract_base(const struct lw__series *series, const struct lw__series_name *name,
+                              uint64_t *counters);
+void lw__series_complete_others(const struct lw__series *series, uint64_t *counters);
 
 /* ---- spec.c ------------------------------------------------------------------------------- */
 
@@ -377,13 +474,20 @@ static inline struct lw__queue_info *lw__queue_of(const lw_engine *engine, uint1
 int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
                   lw_error *err);
 
-/* The same in two steps, so that a task that is refused leaves no trace: first all but the names;
- * put->is_unnamed: the kind or the queue is new, or is used in a new way, and may have no number.
- * Then these are registered: LW_OK, or LW_EINVAL, LW_ENOMEM with a sentence. */
+/* The same in steps, so that a task that is refused leaves no trace and costs little: first all but
+ * the names and a large payload; put->is_unnamed: the kind or the queue is new, or is used in a new
+ * way, and may have no number; put->is_uncopied: the payload is still the caller's. Then the names
+ * are registered: LW_OK, or with a sentence LW_EINVAL, LW_ENOMEM, LW_EFULL (there are too many
+ * names); and the payload is copied. */
 int lw__spec_prepare(lw_engine *engine, const lw_task *task, uint64_t *now, struct lw__put *put,
                      lw_error *err);
 int lw__spec_name(lw_engine *engine, const lw_task *task, struct lw__put *put, lw_error *err);
+void lw__spec_copy(const lw_task *task, struct lw__put *put);
 void lw__spec_free(lw_engine *engine, struct lw__put *put);
+
+/* Whether the put can be a successor of this task, which has not ended: LW_OK; LW_EINVAL with a
+ * sentence: it has the kind and key of the task, which keeps its key after its end. */
+int lw__spec_check_then(const struct lw__task *task, const struct lw__put *put, lw_error *err);
 
 /* A kind, perhaps a queue, and nothing else: for the store's put_plain. Names the kind and queue of
  * one; false: they are not known yet, or need a closer look. */
@@ -392,6 +496,10 @@ bool lw__spec_name_plain(lw_engine *engine, const char *kind, const char *queue,
                          struct lw__put *put);
 
 /* ---- submit.c ----------------------------------------------------------------------------- */
+
+/* By when the caller wants to know how the submit of this task went, which was checked: by its
+ * submit_timeout_ms or its context. LW__NEVER: however long it takes. */
+uint64_t lw__submit_deadline(const lw_engine *engine, const lw_task *task);
 
 /* After the store may have got room: lets a blocked submitter try. */
 static inline void lw__submit_offer_room(lw_engine *engine) {
@@ -422,6 +530,30 @@ int lw__client_get_stats(lw_engine *engine, lw_engine_stats *stats);
 
 /* LW_EINVAL with a sentence: this is the owner's. */
 int lw__client_refuse(const lw_engine *engine, const char *what, lw_error *err);
+
+/* ---- unhandled.c -------------------------------------------------------------------------- */
+
+/* A task of this kind was accepted, and it has no handler. Under any lock; a kind counts once. */
+void lw__unhandled_note(lw_engine *engine, struct lw__kind_info *info);
+
+/* Tells the log of those that were noted since; nothing before lw_start. The second, for lw_start,
+ * notes those that came with the store before. Both: no lock held; look whether this is a forked
+ * child then. */
+void lw__unhandled_tell(lw_engine *engine);
+void lw__unhandled_start(lw_engine *engine);
+
+static inline bool lw__unhandled_is_any(lw_engine *engine) {
+    uint32_t told = atomic_load_explicit(&engine->unhandled.told, memory_order_relaxed);
+    return told <= LW__UNHANDLED_MAX
+           && told < atomic_load_explicit(&engine->unhandled.count, memory_order_relaxed);
+}
+
+/* The kind with a handler whose name is like that of this one; NULL: none is. */
+struct lw__neighbour {
+    const char *nearest;
+    bool has_handlers; /* at least one kind has */
+};
+struct lw__neighbour lw__unhandled_nearest(const lw_engine *engine, const char *kind);
 
 /* ---- answers.c ---------------------------------------------------------------------------- */
 
@@ -583,12 +715,28 @@ void lw__verdict_tell(struct lw__hand *hand);
 void lw__layer_settle(struct lw__hand *hand, struct lw__settlement *s, lw_outcome outcome,
                       uint64_t now);
 void lw__layer_free_annexes(lw_engine *engine);
+int lw__layer_start_annexes(lw_engine *engine, lw_error *err);
+bool lw__layer_explain(const lw_engine *engine, const char *kind, char text[LW_ERROR_MESSAGE_MAX]);
 
 /* ---- tell.c ------------------------------------------------------------------------------- */
 
 /* Tells what has ended and has to be told, at most `max` of them; returns how many. */
 uint32_t lw__tell(lw_engine *engine, uint32_t max);
 bool lw__tell_is_wanted(const lw_engine *engine);
+
+/* ---- leftovers.c -------------------------------------------------------------------------- */
+
+/* At the close: tells of tasks in memory that are unfinished, and of those that have ended and were
+ * not told. is_last: nothing runs any more, and nobody else looks; otherwise tasks that run are
+ * left out. False: this is a child that was forked in a callback. */
+bool lw__leftovers_tell(lw_engine *engine, bool is_last);
+
+/* ---- nested.c ----------------------------------------------------------------------------- */
+
+/* Before the calling thread, which is inside, waits for the task me->id: sees to it that a worker
+ * is left. False: it would wait for ever, and has not entered; the log says why. */
+bool lw__nested_enter(lw_engine *engine, struct lw__nested *me);
+void lw__nested_leave(lw_engine *engine, struct lw__nested *me);
 
 /* ---- snapshot.c --------------------------------------------------------------------------- */
 
@@ -609,6 +757,10 @@ int64_t lw__engine_due_ms(const lw_engine *engine, uint64_t due);
 /* ---- metrics.c ---------------------------------------------------------------------------- */
 
 /* Counts one attempt in the histograms of its kind and of its queue. */
+/* Names with options of their own have series of their own. */
+void lw__metrics_declare_kind(lw_engine *engine, struct lw__kind_info *info);
+void lw__metrics_declare_queue(lw_engine *engine, struct lw__queue_info *info);
+
 void lw__metrics_sample(lw_engine *engine, uint16_t kind, uint16_t queue, uint64_t wait_ns,
                         uint64_t run_ns);
 
@@ -659,8 +811,9 @@ void lw__alarm_cancel(struct lw__hand *hand);
 
 /* ---- testing.c ---------------------------------------------------------------------------- */
 
-/* Makes the calling thread the one that drives the engine. */
+/* Makes the calling thread the one that drives the engine; whether it is. */
 void lw__driver_set(lw_engine *engine);
+bool lw__driver_is_here(const lw_engine *engine);
 
 /* What becomes of a wait in an engine without workers on a test clock. */
 enum lw__pass {

@@ -2,7 +2,6 @@
  *
  * What the store knows is of one moment (struct lw__outlook); who runs what is looked at after
  * that, so that the two may differ by what happened in between. */
-#include "base/names.h"
 #include "base/text.h"
 #include "engine/engine_internal.h"
 
@@ -37,10 +36,8 @@ LW_PRINTF(2, 3) static void say(struct case_file *c, const char *format, ...) {
     char *reason = out->reasons[out->count++];
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(reason, LW_ERROR_MESSAGE_MAX, format, args);
+    lw__text_print(reason, format, args);
     va_end(args);
-    if (length >= LW_ERROR_MESSAGE_MAX)
-        memcpy(reason + lw__text_cut(reason, LW_ERROR_MESSAGE_MAX - 4), "...", 4);
 }
 
 static struct words quote(const char *text) {
@@ -154,24 +151,24 @@ static void say_stop_later(struct case_file *c) {
         say_stop(c);
 }
 
-/* The kind with a handler whose name is like that of this one; NULL: none is. */
-static const char *nearest_kind(const struct case_file *c) {
-    struct lw__kind_figures figures[LW__FIGURES_MAX];
-    const char *known[1 + LW__FIGURES_MAX], *nearest = NULL;
-    uint32_t first = 0, count;
-    while ((count = lw__index_kind_figures(c->engine->index, first, figures, LW__FIGURES_MAX))
-           > 0) {
-        known[0] = nearest;
-        for (uint32_t i = 0; i < count; i++)
-            known[1 + i] = figures[i].has_handler ? figures[i].name : NULL;
-        nearest = lw__name_nearest(c->kind, known, 1 + count);
-        first += count;
-    }
-    return nearest;
+/* The task is a step of a flow: somebody else may be meant to run it. */
+static void say_no_step(struct case_file *c) {
+    char text[LW_ERROR_MESSAGE_MAX];
+    if (lw__layer_explain(c->engine, c->kind, text))
+        say(c, "%s", text);
+    else
+        say(c,
+            "its kind \"%s\" is a step of a flow that this program has not registered: it waits "
+            "for the program that has",
+            c->kind);
 }
 
 static void say_no_handler(struct case_file *c) {
-    const char *nearest = nearest_kind(c);
+    if (c->outlook->view.flags & LW__TASK_SCOPED) {
+        say_no_step(c);
+        return;
+    }
+    const char *nearest = lw__unhandled_nearest(c->engine, c->kind).nearest;
     say(c, "its kind \"%s\" has no handler here, and no worker elsewhere has claimed it%s%s%s",
         c->kind, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }

@@ -253,6 +253,13 @@ static void take_breath(struct lw__hand *hand, uint32_t count) {
         lw__spin_pause();
 }
 
+/* Callbacks may be slow: what has ended in this turn does not wait for them. */
+static void account_ran(struct lw__hand *hand) {
+    lw__mutex_lock(&hand->mu);
+    lw__hand_account_locked(hand, hand->ran, lw__engine_now(hand->engine));
+    lw__mutex_unlock(&hand->mu);
+}
+
 uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told) {
     struct lw__task *tasks[LW__HAND_BATCH];
     uint32_t count = claim(hand, tasks);
@@ -262,9 +269,11 @@ uint32_t lw__hand_turn(struct lw__hand *hand, uint32_t *told) {
     if (lw__engine_is_forked(hand->engine))
         return 0;
     if (hand->must_tell && count == 0)
-        let_others_look(hand); /* callbacks may be slow */
-    if (hand->must_tell)
+        let_others_look(hand);
+    if (hand->must_tell) {
+        account_ran(hand);
         *told = lw__tell(hand->engine, count > 0 || hand->left > 0 ? TELL_TURN : TELL_MAX);
+    }
     if (lw__engine_is_forked(hand->engine))
         return 0;
     if (*told > 0 || hand->has_settled)

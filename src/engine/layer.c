@@ -77,6 +77,17 @@ static int amend(struct lw__settling *settling, struct lw__settlement *s) {
     return rc;
 }
 
+static void copy_error(const struct lw__task *task, struct lw__grace *grace,
+                       char copy[LW_TEXT_MAX + 1]) {
+    uint32_t ticket = lw__grace_enter(grace);
+    const struct lw__errors *errors = lw__see(&task->errors);
+    const char *text = errors && errors->count > 0
+                           ? (const char *)errors + errors->entries[errors->count - 1].text_at
+                           : "";
+    memcpy(copy, text, strlen(text) + 1); /* LW_TEXT_MAX at most */
+    lw__grace_leave(grace, ticket);
+}
+
 static void settle_amended(struct lw__hand *hand, struct lw__settlement *s, lw_outcome outcome,
                            uint64_t now) {
     lw_engine *engine = hand->engine;
@@ -88,6 +99,7 @@ static void settle_amended(struct lw__hand *hand, struct lw__settlement *s, lw_o
     settling.outcome = outcome;
     settling.verdict = s->verdict;
     settling.text = s->text;
+    copy_error(s->task, &engine->index->grace, settling.error);
     settling.bits = hand->say.bits;
     settling.now = now;
     do {
@@ -165,11 +177,6 @@ void lw__layer_attend(lw_engine *engine) {
     lw__engine_attend(engine);
 }
 
-uint16_t lw__layer_kind_number(lw_engine *engine, const char *kind) {
-    const struct lw__kind_info *info = lw__registry_find_kind(engine, kind);
-    return info ? info->number : UINT16_MAX;
-}
-
 const char *lw__layer_kind_name(const lw_engine *engine, uint16_t number) {
     return lw__kind_of(engine, number)->name;
 }
@@ -224,10 +231,22 @@ void lw__layer_scope_changed(void *user, uint64_t scope) {
     lw__mutex_unlock(&engine->scopes_mu);
 }
 
+size_t lw__layer_scope_aborted(void *user, const struct lw__task *task, const char *reason,
+                               lw_bytes old, char *bytes) {
+    const struct lw__kind_info *kind = lw__kind_of(user, task->kind);
+    if (!kind->layer || !kind->layer->aborted)
+        return 0;
+    return kind->layer->aborted(kind->layer_user, lw__see(&task->attempts), reason, old, bytes);
+}
+
 /* ---- the engine --------------------------------------------------------------------------- */
 
 struct lw__store *lw__layer_store(lw_engine *engine) {
     return engine->store;
+}
+
+const lw_log *lw__layer_log(const lw_engine *engine) {
+    return &engine->set.log;
 }
 
 const lw_allocator *lw__layer_allocator(const lw_engine *engine) {
@@ -252,8 +271,8 @@ int64_t lw__layer_due_ms(const lw_engine *engine, uint64_t due) {
     return lw__engine_due_ms(engine, due);
 }
 
-int lw__layer_check(const lw_engine *engine) {
-    return lw__engine_check(engine);
+int lw__layer_check(const lw_engine *engine, lw_error *err) {
+    return lw__engine_check_told(engine, err);
 }
 
 bool lw__layer_is_started(const lw_engine *engine) {
@@ -265,14 +284,33 @@ void *lw__layer_annex(const lw_engine *engine, enum lw__annex which) {
 }
 
 void lw__layer_set_annex(lw_engine *engine, enum lw__annex which, void *data,
-                         void (*free)(const lw_allocator *allocator, void *data)) {
+                         const struct lw__annex_ops *ops) {
     engine->annexes[which].data = data;
-    engine->annexes[which].free = free;
+    engine->annexes[which].ops = ops;
+}
+
+int lw__layer_start_annexes(lw_engine *engine, lw_error *err) {
+    int rc = LW_OK;
+    for (int i = 0; rc == LW_OK && i < LW__ANNEXES; i++) {
+        const struct lw__annex_ops *ops = engine->annexes[i].ops;
+        if (ops && ops->start)
+            rc = ops->start(engine, engine->annexes[i].data, err);
+    }
+    return rc;
+}
+
+bool lw__layer_explain(const lw_engine *engine, const char *kind, char text[LW_ERROR_MESSAGE_MAX]) {
+    for (int i = 0; i < LW__ANNEXES; i++) {
+        const struct lw__annex_ops *ops = engine->annexes[i].ops;
+        if (ops && ops->explain && ops->explain(engine->annexes[i].data, kind, text))
+            return true;
+    }
+    return false;
 }
 
 void lw__layer_free_annexes(lw_engine *engine) {
     for (int i = 0; i < LW__ANNEXES; i++) {
-        if (engine->annexes[i].free)
-            engine->annexes[i].free(&engine->set.allocator, engine->annexes[i].data);
+        if (engine->annexes[i].ops)
+            engine->annexes[i].ops->free(&engine->set.allocator, engine->annexes[i].data);
     }
 }

@@ -21,12 +21,13 @@ struct lw__settling {
     /* for the layer to read */
     lw_engine *engine;
     const struct lw__task *task;
-    lw_outcome outcome;        /* what the handler said; 0: nothing, it has crashed */
-    enum lw__verdict verdict;  /* finish, fail or abort */
-    const char *text;          /* the error; NULL: none */
-    uint32_t bits;             /* lw__layer_note */
-    uint64_t now;              /* on the engine's clock */
-    struct lw__scope_copy old; /* the scope, with its bytes */
+    lw_outcome outcome;          /* what the handler said; 0: nothing, it has crashed */
+    enum lw__verdict verdict;    /* finish, fail or abort */
+    const char *text;            /* the error; NULL: none */
+    char error[LW_TEXT_MAX + 1]; /* the last one of earlier attempts; "": none */
+    uint32_t bits;               /* lw__layer_note */
+    uint64_t now;                /* on the engine's clock */
+    struct lw__scope_copy old;   /* the scope, with its bytes */
     /* for the layer to write */
     bool has_change;
     struct lw__scope_change change; /* its bytes may be in `bytes`; its version is set already */
@@ -43,6 +44,10 @@ struct lw__layer {
     int (*amend)(void *user, struct lw__settling *settling);
     /* All of it has happened; a durable store may not have written it yet. No lock is held. */
     void (*settled)(void *user, const struct lw__settling *settling);
+    /* A task was aborted without an attempt that could say so (hooks.scope_aborted in
+     * store/store.h): it was cancelled, or dropped to make room. */
+    size_t (*aborted)(void *user, uint32_t attempts, const char *reason, lw_bytes old,
+                      char bytes[LW__SCOPE_BYTES_MAX]);
 };
 
 /* ---- kinds -------------------------------------------------------------------------------- */
@@ -52,8 +57,8 @@ int lw__layer_handle(lw_engine *engine, const char *kind, lw_handler run,
                      const lw_handler_options *options, const struct lw__layer *layer, void *user,
                      lw_error *err);
 
-/* lw_start gives this. Returns its status. */
-int lw__layer_refuse(lw_engine *engine, const lw_error *err);
+/* lw_start gives `why`, and so does *err (may be NULL). Returns its status. */
+int lw__layer_refuse(lw_engine *engine, const lw_error *why, lw_error *err);
 
 /* Whether kinds can still be registered. */
 bool lw__layer_is_started(const lw_engine *engine);
@@ -98,8 +103,7 @@ int lw__layer_then(struct lw__settling *settling, const struct lw__layer_task *t
 /* After puts: brings workers. */
 void lw__layer_attend(lw_engine *engine);
 
-/* The number of a kind; 0xffff: it was never heard of. And the name that a number has. */
-uint16_t lw__layer_kind_number(lw_engine *engine, const char *kind);
+/* The name that the number of a kind has. */
 const char *lw__layer_kind_name(const lw_engine *engine, uint16_t number);
 
 /* ---- scopes that change ------------------------------------------------------------------- */
@@ -115,26 +119,39 @@ void lw__layer_announce(lw_engine *engine, struct lw__scope_await *await);
 void lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline);
 void lw__layer_withdraw(lw_engine *engine, struct lw__scope_await *await);
 
-/* The store's hook. Under its mutex. */
+/* The store's hooks. Under its mutex. */
 void lw__layer_scope_changed(void *engine, uint64_t scope);
+size_t lw__layer_scope_aborted(void *engine, const struct lw__task *task, const char *reason,
+                               lw_bytes old, char *bytes);
 
 /* ---- the engine --------------------------------------------------------------------------- */
 
 struct lw__store *lw__layer_store(lw_engine *engine);
+const lw_log *lw__layer_log(const lw_engine *engine);
 const lw_allocator *lw__layer_allocator(const lw_engine *engine);
 uint64_t lw__layer_now(const lw_engine *engine);
 uint64_t lw__layer_deadline(const lw_engine *engine, int64_t timeout_ms);
 int64_t lw__layer_wall_ms(const lw_engine *engine, uint64_t at); /* 0 for 0 */
 int64_t lw__layer_due_ms(const lw_engine *engine, uint64_t due); /* the first at which it is due */
 
-/* LW_OK, LW_EINVAL for NULL, LW_EFORKED. */
-int lw__layer_check(const lw_engine *engine);
+/* LW_OK; LW_EINVAL for NULL, LW_EFORKED, with a sentence. `err` may be NULL. */
+int lw__layer_check(const lw_engine *engine, lw_error *err);
 
 /* What a layer hangs on the engine; freed with it. */
 enum lw__annex { LW__ANNEX_FLOW, LW__ANNEX_BATCH, LW__ANNEXES };
 
+struct lw__annex_ops {
+    void (*free)(const lw_allocator *allocator, void *data);
+    /* In lw_start, when all kinds are registered and before any worker runs; again if the start
+     * fails and is repeated. LW_OK, or why the engine cannot start. NULL: nothing to do */
+    int (*start)(lw_engine *engine, void *data, lw_error *err);
+    /* A task of a scope has no handler here: what lw_explain says about it. False: the layer does
+     * not know, either. NULL: never */
+    bool (*explain)(const void *data, const char *kind, char text[LW_ERROR_MESSAGE_MAX]);
+};
+
 void *lw__layer_annex(const lw_engine *engine, enum lw__annex which); /* NULL: none yet */
 void lw__layer_set_annex(lw_engine *engine, enum lw__annex which, void *data,
-                         void (*free)(const lw_allocator *allocator, void *data));
+                         const struct lw__annex_ops *ops);
 
 #endif

@@ -15,15 +15,8 @@ _Static_assert(LW_LEASES_MAX == LW__LEASES_MAX && LW_HOLDER_MAX <= LW_NAME_MAX, 
 
 /* ---- help --------------------------------------------------------------------------------- */
 
-static int check_engine(const lw_engine *engine, lw_error *err) {
-    int rc = lw__engine_check(engine);
-    return rc < 0 ? lw__error_set(err, rc, 0, "%s",
-                                  rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc))
-                  : LW_OK;
-}
-
 int lw__lease_check(const lw_engine *engine, lw_error *err) {
-    int rc = check_engine(engine, err);
+    int rc = lw__engine_check_told(engine, err);
     return rc == LW_OK && lw__engine_remote(engine) ? lw__client_refuse(engine, "leases", err) : rc;
 }
 
@@ -71,11 +64,7 @@ struct names {
 static int check_holder(const char *holder, lw_error *err) {
     if (!holder || !*holder)
         return lw__error_set(err, LW_EINVAL, 0, "there is no holder: say who gets the tasks");
-    if (strnlen(holder, LW_HOLDER_MAX + 1) > LW_HOLDER_MAX)
-        return lw__error_set(err, LW_EINVAL, 0, "the holder has more than %d bytes", LW_HOLDER_MAX);
-    if (lw__key_check(holder, NULL) < 0)
-        return lw__error_set(err, LW_EINVAL, 0, "the holder is no printable text in UTF-8");
-    return LW_OK;
+    return lw__key_check("the holder", holder, LW_HOLDER_MAX, err);
 }
 
 static int check_options(const lw_claim_options *o, lw_error *err) {
@@ -87,8 +76,10 @@ static int check_options(const lw_claim_options *o, lw_error *err) {
     if (o->lease_ms != 0 && !is_lease_time(o->lease_ms))
         return lw__error_set(err, LW_EINVAL, 0, "lease_ms is %lld, must be from 1 to %lld",
                              (long long)o->lease_ms, (long long)LW_LEASE_MS_MAX);
-    if (o->flags & ~LW_NO_WAIT)
-        return lw__error_set(err, LW_EINVAL, 0, "flags are 0x%x, must be 0 or LW_NO_WAIT",
+    if (o->flags & ~(LW_NO_WAIT | LW_LEAVE_LOST | LW_ONLY_LOOK))
+        return lw__error_set(err, LW_EINVAL, 0,
+                             "flags are 0x%x, must be 0 or of LW_NO_WAIT, LW_LEAVE_LOST and "
+                             "LW_ONLY_LOOK",
                              o->flags);
     if (o->queue_count > LW_CLAIM_NAMES_MAX || o->kind_count > LW_CLAIM_NAMES_MAX
         || (o->queue_count > 0 && !o->queues) || (o->kind_count > 0 && !o->kinds))
@@ -167,6 +158,7 @@ static int show(lw_engine *engine, const struct lw__leased *leased, lw_snapshot 
 }
 
 static int explain_claim(lw_engine *engine, int rc, lw_error *err) {
+    lw_error trouble;
     switch (rc) {
     case LW_ESTOPPING:
         return lw__error_set(err, rc, 0, "the engine is stopping, and gives no tasks away");
@@ -174,8 +166,11 @@ static int explain_claim(lw_engine *engine, int rc, lw_error *err) {
         return lw__error_set(err, rc, 0, "%d tasks are leased, there can be no more",
                              LW_LEASES_MAX);
     case LW_EUNSURE:
-        return lw__error_set(err, rc, 0,
-                             "leases cannot be written now, and nothing was claimed: try it later");
+        lw__index_trouble(engine->index, &trouble);
+        return lw__error_set(err, rc, trouble.native,
+                             "leases cannot be written now, and nothing was claimed: try it later "
+                             "(%s)",
+                             trouble.message);
     case LW_ENOMEM:
         return lw__error_set(err, rc, 0, "no memory for a lease, or a copy of its task");
     default: return lw__index_explain_status(engine->index, rc, err);
@@ -211,6 +206,20 @@ static int claim_all(lw_engine *engine, struct lw__lease_claim *claim, unsigned 
     return explain_claim(engine, rc, err);
 }
 
+/* What a claim without a failure has come to. */
+static int count_claimed(lw_engine *engine, const struct lw__lease_claim *claim, lw_snapshot *tasks,
+                         lw_error *err) {
+    if (claim->only_looks)
+        return claim->has_some;
+    if (claim->count == 0 && claim->has_left)
+        return lw__error_set(
+            err, LW_ELEASE, 0,
+            "there are only tasks that %s had, until its lease ran out: others may "
+            "have them first",
+            claim->holder);
+    return show_all(engine, claim, tasks, err);
+}
+
 int lw_lease_claim(lw_engine *engine, const lw_claim_options *options, lw_snapshot *tasks,
                    lw_error *err) {
     struct names names = {.queue_count = 0};
@@ -218,7 +227,7 @@ int lw_lease_claim(lw_engine *engine, const lw_claim_options *options, lw_snapsh
     int rc = lw__lease_check(engine, err);
     if (rc == LW_OK)
         rc = check_options(options, err);
-    if (rc == LW_OK && !tasks)
+    if (rc == LW_OK && !tasks && !(options->flags & LW_ONLY_LOOK))
         rc = lw__error_set(err, LW_EINVAL, 0, "there is nowhere to put the tasks");
     if (rc == LW_OK && !atomic_load(&engine->is_started))
         rc = lw__error_set(err, LW_EINVAL, 0, "the engine has not been started");
@@ -236,9 +245,11 @@ int lw_lease_claim(lw_engine *engine, const lw_claim_options *options, lw_snapsh
                                     .kinds = names.kinds,
                                     .kind_count = names.kind_count,
                                     .max = options->max ? (uint32_t)options->max : 1,
+                                    .leaves_lost = options->flags & LW_LEAVE_LOST,
+                                    .only_looks = options->flags & LW_ONLY_LOOK,
                                     .leased = leased};
     rc = claim_all(engine, &claim, options->flags, err);
-    return rc < 0 ? rc : show_all(engine, &claim, tasks, err);
+    return rc < 0 ? rc : count_claimed(engine, &claim, tasks, err);
 }
 
 int lw_lease_return(lw_engine *engine, lw_id id, uint64_t token, unsigned flags) {
@@ -306,7 +317,7 @@ int lw_sync(lw_engine *engine) {
 
 int lw_sync_async(lw_engine *engine, lw_submitted done, void *user, lw_error *err) {
     lw_error own;
-    int rc = check_engine(engine, err ? err : &own);
+    int rc = lw__engine_check_told(engine, err ? err : &own);
     if (rc < 0)
         return rc;
     if (!done)

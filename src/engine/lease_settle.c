@@ -135,6 +135,17 @@ static void free_successors(lw_engine *engine, struct lw__settlement *s, size_t 
     s->successors = NULL;
 }
 
+/* A task that is gone, or has ended, is found by the store. */
+static int check_own_key(lw_engine *engine, uint64_t id, const struct lw__put *put, lw_error *err) {
+    struct lw__index *index = engine->index;
+    uint32_t ticket = lw__grace_enter(&index->grace);
+    const struct lw__task *task = lw__ids_find(&index->ids, id);
+    bool is_present = task && lw__task_state(task) == LW_STARTED;
+    int rc = is_present ? lw__spec_check_then(task, put, err) : LW_OK;
+    lw__grace_leave(&index->grace, ticket);
+    return rc;
+}
+
 static int make_successors(struct round *round, const lw_settlement *said, struct lw__settlement *s,
                            lw_error *err) {
     lw_engine *engine = round->engine;
@@ -148,13 +159,15 @@ static int make_successors(struct round *round, const lw_settlement *said, struc
         lw_error detail = {0};
         struct lw__put *put = &s->successors[i];
         int rc = lw__spec_make(engine, said->then[i], &round->now, put, &detail);
+        s->successor_count += rc == LW_OK;
+        if (rc == LW_OK)
+            rc = check_own_key(engine, said->id, put, &detail);
         if (rc < 0) {
             lw__error_set(err, rc, 0, "successor %zu: %s", i + 1, detail.message);
             free_successors(engine, s, said->then_count);
             return rc;
         }
         put->is_inside = put->is_successor = true;
-        s->successor_count++;
     }
     return LW_OK;
 }
@@ -168,12 +181,53 @@ static void let_go(struct round *round, struct lw__settlement *s, const lw_settl
     free_successors(round->engine, s, said->then_count);
 }
 
+/* ---- repetitions -------------------------------------------------------------------------- */
+
+/* The state in which an outcome leaves its task for good; 0: the task goes on. */
+static lw_state end_of(lw_outcome outcome) {
+    switch (outcome) {
+    case LW_OUTCOME_DONE: return LW_FINISHED;
+    case LW_OUTCOME_FAIL: return LW_FAILED;
+    case LW_OUTCOME_ABORT: return LW_ABORTED;
+    default: return (lw_state)0;
+    }
+}
+
+/* A completion in the holder's own transaction has no successors: those that come now were never
+ * submitted. (After a restart that is not known any more.) */
+static bool brings_what_was_not_applied(struct lw__index *index, const lw_settlement *said) {
+    if (said->then_count == 0)
+        return false;
+    lw__index_lock(index);
+    const struct lw__task *task = lw__ids_find(&index->ids, said->id);
+    bool is_done_outside = task && task->notes & LW__NOTE_DONE;
+    lw__index_unlock(index);
+    return is_done_outside;
+}
+
+/* Whether the task has ended so, with this attempt as its last: a worker that got no answer says
+ * the same again. */
+static bool has_ended_so(lw_engine *engine, const lw_settlement *said) {
+    struct lw__index *index = engine->index;
+    struct lw__task_view view = {.token = 0};
+    uint32_t ticket = lw__grace_enter(&index->grace);
+    const struct lw__task *task = lw__ids_find(&index->ids, said->id);
+    if (task)
+        lw__task_view(task, &view);
+    lw__grace_leave(&index->grace, ticket);
+    return task && view.token == said->token && view.state == end_of(said->outcome)
+           && !brings_what_was_not_applied(index, said);
+}
+
 /* ---- many --------------------------------------------------------------------------------- */
 
 /* The first failure is told, with its number. */
 static void refuse(struct round *round, lw_settlement *said, size_t number, int status,
                    const char *why) {
-    said->status = status;
+    bool is_repeated = status == LW_ELEASE && has_ended_so(round->engine, said);
+    said->status = is_repeated ? LW_OK : status;
+    if (is_repeated)
+        return;
     if (round->err && round->err->status == 0)
         lw__error_set(round->err, status, 0, "settlement %zu, of task %llu: %s", number, said->id,
                       why);

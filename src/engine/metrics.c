@@ -1,13 +1,6 @@
-/* Figures: the sums of lw_get_stats, and all of them as OpenMetrics text.
- *
- * Counters are copied out of the store some kinds at a time (store/figures.c), and formatted and
- * written with no lock held. The text wants the samples of a family together, so kinds and queues
- * are copied first: about 150 bytes each. Histograms are read where they are while they are written
- * out.
- */
-#include "engine/engine_internal.h"
-
-#include "base/memory.h"
+/* Figures: the sums of lw_get_stats, and all of them as OpenMetrics text. They are copied first
+ * (figures.h), and formatted and written with no lock held. */
+#include "engine/figures.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +22,11 @@ static void add_kind(lw_engine_stats *stats, const struct lw__kind_figures *kind
     stats->retried_total += kind->retried;
     stats->crashed_total += kind->crashed;
     stats->snoozed_total += kind->snoozed;
+}
+
+static uint64_t age_of(lw_engine *engine, uint64_t at) {
+    uint64_t now = lw__engine_now(engine);
+    return now > at ? now - at : 0;
 }
 
 static uint64_t count_workers(lw_engine *engine) {
@@ -66,19 +64,34 @@ int lw_get_stats(lw_engine *engine, lw_engine_stats *stats) {
     return LW_OK;
 }
 
-/* ---- samples ------------------------------------------------------------------------------ */
+/* ---- lw_get_store_health ------------------------------------------------------------------ */
 
-static void record(struct lw__latencies *latencies, uint64_t wait_ns, uint64_t run_ns) {
-    lw__mutex_lock(&latencies->mu);
-    lw__histogram_record(&latencies->wait, wait_ns);
-    lw__histogram_record(&latencies->run, run_ns);
-    lw__mutex_unlock(&latencies->mu);
+int lw_get_store_health(lw_engine *engine, lw_store_health *health) {
+    int rc = lw__engine_check(engine);
+    if (rc < 0 || !health || lw__engine_remote(engine))
+        return rc < 0 ? rc : LW_EINVAL;
+    const struct lw__store_ops *ops = engine->store->ops;
+    struct lw__store_figures store;
+    *health = (lw_store_health){.commit_age_ms = -1};
+    bool is_halted = lw__index_trouble(engine->index, &health->last);
+    if (ops->examine)
+        health->code = ops->examine(engine->store, &is_halted, &health->last);
+    health->status = is_halted ? health->last.status : LW_OK;
+    lw__index_figures(engine->index, &store);
+    health->errors_total = store.errors;
+    health->pending = store.pending;
+    if (store.is_durable)
+        health->commit_age_ms =
+            (int64_t)(age_of(engine, store.committed_at) / (uint64_t)LW__NS_PER_MS);
+    return LW_OK;
 }
+
+/* ---- samples ------------------------------------------------------------------------------ */
 
 void lw__metrics_sample(lw_engine *engine, uint16_t kind, uint16_t queue, uint64_t wait_ns,
                         uint64_t run_ns) {
-    record(&lw__kind_of(engine, kind)->latencies, wait_ns, run_ns);
-    record(&lw__queue_of(engine, queue)->latencies, wait_ns, run_ns);
+    lw__series_record(&engine->kind_series, &lw__kind_of(engine, kind)->series, wait_ns, run_ns);
+    lw__series_record(&engine->queue_series, &lw__queue_of(engine, queue)->series, wait_ns, run_ns);
 }
 
 /* ---- text, in pieces ---------------------------------------------------------------------- */
@@ -209,13 +222,6 @@ static uint64_t figure_at(const void *figures, size_t at) {
 
 /* ---- per kind ----------------------------------------------------------------------------- */
 
-struct figures {
-    lw_engine *engine;
-    struct lw__store_figures store;
-    struct lw__kind_figures *kinds;
-    struct lw__queue_figures *queues;
-};
-
 static struct label kind_label(const struct lw__kind_figures *kind) {
     return (struct label){"kind", kind->name};
 }
@@ -224,7 +230,7 @@ static struct label queue_label(const struct lw__queue_figures *queue) {
     return (struct label){"queue", queue->name};
 }
 
-static void write_states(struct writer *w, const struct figures *f) {
+static void write_states(struct writer *w, const struct lw__figures *f) {
     static const struct family tasks = {"tasks", "gauge", "Tasks by kind and state.", NULL, 0};
     static const struct {
         lw_state state;
@@ -239,14 +245,14 @@ static void write_states(struct writer *w, const struct figures *f) {
         {LW_ABORTED, offsetof(struct lw__kind_figures, retained[LW__RETAINED_ABORTED])},
     };
     begin(w, &tasks);
-    for (uint32_t k = 0; k < f->store.kind_count; k++)
+    for (uint32_t k = 0; k < f->kind_count; k++)
         for (size_t s = 0; s < sizeof states / sizeof *states; s++)
             put_sample(w, &tasks, kind_label(&f->kinds[k]),
                        (struct label){"state", lw_state_name(states[s].state)},
                        figure_at(&f->kinds[k], states[s].at));
 }
 
-static void write_kinds(struct writer *w, const struct figures *f) {
+static void write_kinds(struct writer *w, const struct lw__figures *f) {
     static const struct family families[] = {
 #define COUNTER(name, field, help) \
     {name, "counter", help, NULL, offsetof(struct lw__kind_figures, field)}
@@ -265,32 +271,28 @@ static void write_kinds(struct writer *w, const struct figures *f) {
                                           "Whether tasks of the kind can run here.", NULL, 0};
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         begin(w, &families[i]);
-        for (uint32_t k = 0; k < f->store.kind_count; k++)
+        for (uint32_t k = 0; k < f->kind_count; k++)
             put_sample(w, &families[i], kind_label(&f->kinds[k]), none,
                        figure_at(&f->kinds[k], families[i].at));
     }
     begin(w, &limit);
-    for (uint32_t k = 0; k < f->store.kind_count; k++) {
+    for (uint32_t k = 0; k < f->kind_count - f->has_other_kinds; k++) {
         uint32_t n = f->kinds[k].concurrency;
         put_sample(w, &limit, kind_label(&f->kinds[k]), none, n == UINT32_MAX ? UINT64_MAX : n);
     }
     begin(w, &handler);
-    for (uint32_t k = 0; k < f->store.kind_count; k++)
+    for (uint32_t k = 0; k < f->kind_count - f->has_other_kinds; k++)
         put_sample(w, &handler, kind_label(&f->kinds[k]), none, f->kinds[k].has_handler);
 }
 
 /* ---- histograms --------------------------------------------------------------------------- */
 
-/* Every eighth bucket ends at one of these powers of two, so that the counts are exact. */
-static const struct {
-    unsigned bits;
-    const char *seconds; /* 2^bits ns, as short as OpenMetrics wants it */
-} bounds[] = {
-    {10, "1.024e-06"},      {12, "4.096e-06"},    {14, "1.6384e-05"},    {16, "6.5536e-05"},
-    {18, "0.000262144"},    {20, "0.001048576"},  {22, "0.004194304"},   {24, "0.016777216"},
-    {26, "0.067108864"},    {28, "0.268435456"},  {30, "1.073741824"},   {32, "4.294967296"},
-    {34, "17.179869184"},   {36, "68.719476736"}, {38, "274.877906944"}, {40, "1099.511627776"},
-    {42, "4398.046511104"},
+/* LW__LATENCY_BITS, as short as OpenMetrics wants it. */
+static const char *const bounds[LW__LATENCY_BOUNDS] = {
+    "1.024e-06",      "4.096e-06",      "1.6384e-05",   "6.5536e-05",   "0.000262144",
+    "0.001048576",    "0.004194304",    "0.016777216",  "0.067108864",  "0.268435456",
+    "1.073741824",    "4.294967296",    "17.179869184", "68.719476736", "274.877906944",
+    "1099.511627776", "4398.046511104",
 };
 
 static void put_bucket(struct writer *w, const struct family *family, struct label whose,
@@ -301,72 +303,47 @@ static void put_bucket(struct writer *w, const struct family *family, struct lab
 }
 
 static void write_histogram(struct writer *w, const struct family *family, struct label whose,
-                            const struct lw__histogram *histogram) {
-    struct lw__histogram_snapshot s = {0};
-    lw__histogram_merge(&s, histogram);
-    uint64_t count = 0;
-    unsigned bucket = 0;
-    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
-        while (bucket < lw__histogram_bucket(UINT64_C(1) << bounds[i].bits))
-            count += s.counts[bucket++];
-        put_bucket(w, family, whose, bounds[i].seconds, count);
-    }
-    put_bucket(w, family, whose, "+Inf", s.count);
+                            const struct lw__latency_figures *latencies) {
+    for (size_t i = 0; i < LW__LATENCY_BOUNDS; i++)
+        put_bucket(w, family, whose, bounds[i], latencies->below[i]);
+    put_bucket(w, family, whose, "+Inf", latencies->count);
     put_name(w, family, "_sum", whose, none);
-    put_seconds(w, s.sum_ns);
+    put_seconds(w, latencies->sum_ns);
     put_text(w, "\n");
     put_name(w, family, "_count", whose, none);
-    put_count(w, s.count);
+    put_count(w, latencies->count);
     put_text(w, "\n");
 }
 
-/* A kind or queue that another thread is just adding has nothing to show. */
-static void write_latencies(struct writer *w, const struct family *family, struct label whose,
-                            const struct lw__latencies *latencies) {
-    if (latencies)
-        write_histogram(w, family, whose, (const void *)((const char *)latencies + family->at));
-}
-
-static const struct lw__latencies *latencies_of_kind(const struct figures *f, uint32_t k) {
-    const struct lw__kind_info *info = lw__kind_of(f->engine, (uint16_t)k);
-    return info ? &info->latencies : NULL;
-}
-
-static const struct lw__latencies *latencies_of_queue(const struct figures *f, uint32_t q) {
-    const struct lw__queue_info *info = lw__queue_of(f->engine, (uint16_t)q);
-    return info ? &info->latencies : NULL;
-}
-
-#define WAIT offsetof(struct lw__latencies, wait)
-#define RUN offsetof(struct lw__latencies, run)
-
-static void write_histograms(struct writer *w, const struct figures *f) {
+static void write_histograms(struct writer *w, const struct lw__figures *f) {
     static const struct family of_kind[] = {
         {"queue_wait_seconds", "histogram",
-         "How long a sample of tasks was enqueued before it started.", "seconds", WAIT},
-        {"run_seconds", "histogram", "How long a sample of attempts ran.", "seconds", RUN},
+         "How long a sample of tasks was enqueued before it started.", "seconds", LW__FIGURES_WAIT},
+        {"run_seconds", "histogram", "How long a sample of attempts ran.", "seconds",
+         LW__FIGURES_RUN},
     };
     static const struct family of_queue[] = {
         {"queue_tasks_wait_seconds", "histogram",
-         "How long a sample of a queue's tasks was enqueued before it started.", "seconds", WAIT},
+         "How long a sample of a queue's tasks was enqueued before it started.", "seconds",
+         LW__FIGURES_WAIT},
         {"queue_tasks_run_seconds", "histogram", "How long a sample of a queue's attempts ran.",
-         "seconds", RUN},
+         "seconds", LW__FIGURES_RUN},
     };
     for (size_t i = 0; i < 2; i++) {
         begin(w, &of_kind[i]);
-        for (uint32_t k = 0; k < f->store.kind_count && w->rc >= 0; k++)
-            write_latencies(w, &of_kind[i], kind_label(&f->kinds[k]), latencies_of_kind(f, k));
+        for (uint32_t k = 0; k < f->kind_count && w->rc >= 0; k++)
+            write_histogram(w, &of_kind[i], kind_label(&f->kinds[k]), &f->kind_latencies[k][i]);
     }
     for (size_t i = 0; i < 2; i++) {
         begin(w, &of_queue[i]);
-        for (uint32_t q = 0; q < f->store.queue_count && w->rc >= 0; q++)
-            write_latencies(w, &of_queue[i], queue_label(&f->queues[q]), latencies_of_queue(f, q));
+        for (uint32_t q = 0; q < f->queue_count && w->rc >= 0; q++)
+            write_histogram(w, &of_queue[i], queue_label(&f->queues[q]), &f->queue_latencies[q][i]);
     }
 }
 
 /* ---- per queue ---------------------------------------------------------------------------- */
 
-static void write_queues(struct writer *w, const struct figures *f) {
+static void write_queues(struct writer *w, const struct lw__figures *f) {
     static const struct family families[] = {
 #define FIGURE(name, type, field, unit, help) \
     {name, type, help, unit, offsetof(struct lw__queue_figures, field)}
@@ -384,36 +361,35 @@ static void write_queues(struct writer *w, const struct figures *f) {
                "Tasks of a queue that were cancelled, expired or dropped."),
 #undef FIGURE
     };
-    static const struct family paused = {"queue_paused", "gauge", "Whether a queue is paused.",
+    static const struct family paused = {"queue_paused", "gauge",
+                                         "Whether a queue is paused; of the others, how many are.",
                                          NULL, 0};
+    uint32_t own = f->queue_count - f->has_other_queues;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        bool is_limit = families[i].at == offsetof(struct lw__queue_figures, limit)
+                        || families[i].at == offsetof(struct lw__queue_figures, byte_limit);
         begin(w, &families[i]);
-        for (uint32_t q = 0; q < f->store.queue_count; q++)
+        for (uint32_t q = 0; q < (is_limit ? own : f->queue_count); q++)
             put_sample(w, &families[i], queue_label(&f->queues[q]), none,
                        figure_at(&f->queues[q], families[i].at));
     }
     begin(w, &paused);
-    for (uint32_t q = 0; q < f->store.queue_count; q++)
+    for (uint32_t q = 0; q < own; q++)
         put_sample(w, &paused, queue_label(&f->queues[q]), none, f->queues[q].is_paused);
+    if (f->has_other_queues)
+        put_sample(w, &paused, queue_label(&f->queues[own]), none, f->paused_others);
 }
 
-/* There may be as many as kinds times queues: these are not copied all at once. */
-static void write_lanes(struct writer *w, const struct figures *f) {
+static void write_lanes(struct writer *w, const struct lw__figures *f) {
     static const struct family enqueued = {"queue_enqueued_tasks", "gauge",
                                            "Tasks that wait for a worker, by queue and kind.", NULL,
                                            0};
-    struct lw__lane_figures lanes[LW__FIGURES_MAX];
-    struct lw__lane_cursor cursor = {0};
-    bool has_more = true;
     begin(w, &enqueued);
-    while (has_more && w->rc >= 0) {
-        uint32_t count;
-        has_more =
-            lw__index_lane_figures(f->engine->index, &cursor, lanes, LW__FIGURES_MAX, &count);
-        for (uint32_t i = 0; i < count; i++)
-            put_sample(w, &enqueued, (struct label){"queue", lanes[i].queue},
-                       (struct label){"kind", lanes[i].kind}, lanes[i].enqueued);
-    }
+    for (uint32_t q = 0; q < f->queue_count && w->rc >= 0; q++)
+        for (uint32_t k = 0; k < f->kind_count; k++)
+            if (f->has_lane[q][k])
+                put_sample(w, &enqueued, queue_label(&f->queues[q]), kind_label(&f->kinds[k]),
+                           f->enqueued[q][k]);
 }
 
 /* ---- of the engine ------------------------------------------------------------------------ */
@@ -423,9 +399,10 @@ struct engine_figures {
     uint64_t tasks, task_limit, bytes, byte_limit, reserve_used, reserve;
     uint64_t workers, busy, stuck_now;
     uint64_t untold, keys_kept;
+    uint64_t kinds, kind_limit, queues, queue_limit;
 };
 
-static struct engine_figures engine_figures_of(const struct figures *f) {
+static struct engine_figures engine_figures_of(const struct lw__figures *f) {
     lw_engine *engine = f->engine;
     struct engine_figures e = {
         .existed = f->store.existed,
@@ -441,6 +418,10 @@ static struct engine_figures engine_figures_of(const struct figures *f) {
         .workers = count_workers(engine),
         .untold = f->store.untold,
         .keys_kept = f->store.lingering,
+        .kinds = f->store.kind_count,
+        .kind_limit = engine->set.kind_count_max,
+        .queues = f->store.queue_count,
+        .queue_limit = engine->set.queue_count_max,
     };
     lw__mutex_lock(&engine->hands_mu);
     for (struct lw__hand *hand = engine->hands; hand; hand = hand->next) {
@@ -451,7 +432,7 @@ static struct engine_figures engine_figures_of(const struct figures *f) {
     return e;
 }
 
-static void write_engine(struct writer *w, const struct figures *f) {
+static void write_engine(struct writer *w, const struct lw__figures *f) {
     static const struct family families[] = {
 #define FIGURE(name, type, field, unit, help) \
     {name, type, help, unit, offsetof(struct engine_figures, field)}
@@ -470,6 +451,10 @@ static void write_engine(struct writer *w, const struct figures *f) {
         FIGURE("workers_stuck", "gauge", stuck_now, NULL, "Of these, stuck ones."),
         FIGURE("untold_tasks", "gauge", untold, NULL, "Ended tasks whose callbacks are to come."),
         FIGURE("kept_keys", "gauge", keys_kept, NULL, "Keys of tasks that have left."),
+        FIGURE("known_kinds", "gauge", kinds, NULL, "Kinds that are known."),
+        FIGURE("known_kinds_limit", "gauge", kind_limit, NULL, "How many there may be."),
+        FIGURE("known_queues", "gauge", queues, NULL, "Queues that are known."),
+        FIGURE("known_queues_limit", "gauge", queue_limit, NULL, "How many there may be."),
 #undef FIGURE
     };
     static const struct family running = {
@@ -485,55 +470,52 @@ static void write_engine(struct writer *w, const struct figures *f) {
     }
 }
 
+/* ---- of the store ------------------------------------------------------------------------- */
+
+/* Only of one that has a disk. */
+static void write_store(struct writer *w, const struct lw__figures *f) {
+    static const struct family errors = {
+        "store_errors", "counter", "How often something could not be written, or read.", NULL, 0};
+    static const struct family halted = {"store_halted", "gauge",
+                                         "Whether nothing can be written now, and nothing starts.",
+                                         NULL, 0};
+    static const struct family pending = {"store_pending_changes", "gauge",
+                                          "Changes that are not written yet.", NULL, 0};
+    static const struct family age = {"store_commit_age_seconds", "gauge",
+                                      "How long ago the last commit was, or the open.", "seconds",
+                                      0};
+    if (!f->store.is_durable)
+        return;
+    begin(w, &errors);
+    put_sample(w, &errors, none, none, f->store.errors);
+    begin(w, &halted);
+    put_sample(w, &halted, none, none, f->store.is_halted);
+    begin(w, &pending);
+    put_sample(w, &pending, none, none, f->store.pending);
+    begin(w, &age);
+    put_name(w, &age, "", none, none);
+    put_seconds(w, age_of(f->engine, f->store.committed_at));
+    put_text(w, "\n");
+}
+
 /* ---- all ---------------------------------------------------------------------------------- */
-
-static size_t kinds_size(const struct figures *f) {
-    return f->store.kind_count * sizeof *f->kinds;
-}
-
-static size_t queues_size(const struct figures *f) {
-    return f->store.queue_count * sizeof *f->queues;
-}
-
-static void free_figures(struct figures *f) {
-    lw__free(&f->engine->set.allocator, f->kinds, kinds_size(f));
-    lw__free(&f->engine->set.allocator, f->queues, queues_size(f));
-}
-
-/* Kinds and queues are only ever added: those that come later are left out. */
-static int copy_figures(struct figures *f) {
-    const lw_allocator *allocator = &f->engine->set.allocator;
-    struct lw__index *index = f->engine->index;
-    lw__index_figures(index, &f->store);
-    uint32_t kinds = f->store.kind_count, queues = f->store.queue_count;
-    f->kinds = kinds ? lw__alloc(allocator, kinds_size(f)) : NULL;
-    f->queues = queues ? lw__alloc(allocator, queues_size(f)) : NULL;
-    if ((kinds && !f->kinds) || (queues && !f->queues))
-        return LW_ENOMEM;
-    for (uint32_t k = 0; k < kinds;)
-        k += lw__index_kind_figures(index, k, f->kinds + k, kinds - k);
-    for (uint32_t q = 0; q < queues;)
-        q += lw__index_queue_figures(index, q, f->queues + q, queues - q);
-    return LW_OK;
-}
 
 int lw_metrics_write(lw_engine *engine, int (*write)(void *user, const char *text, size_t size),
                      void *user) {
-    static void (*const parts[])(struct writer *, const struct figures *) = {
-        write_states, write_kinds, write_histograms, write_queues, write_lanes, write_engine};
+    static void (*const parts[])(struct writer *, const struct lw__figures *) = {
+        write_states, write_kinds,  write_histograms, write_queues,
+        write_lanes,  write_engine, write_store};
     int rc = lw__engine_check(engine);
     if (rc < 0 || !write || lw__engine_remote(engine))
         return rc < 0 ? rc : LW_EINVAL;
-    struct figures f = {.engine = engine};
+    struct lw__figures *f = lw__figures_copy(engine);
     struct writer w = {.write = write, .user = user};
-    rc = copy_figures(&f);
-    for (size_t i = 0; rc == LW_OK && w.rc >= 0 && i < sizeof parts / sizeof *parts; i++)
-        parts[i](&w, &f);
-    if (rc == LW_OK) {
-        put_text(&w, "# EOF\n");
-        flush(&w);
-        rc = w.rc < 0 ? w.rc : LW_OK;
-    }
-    free_figures(&f);
-    return rc;
+    if (!f)
+        return LW_ENOMEM;
+    for (size_t i = 0; w.rc >= 0 && i < sizeof parts / sizeof *parts; i++)
+        parts[i](&w, f);
+    put_text(&w, "# EOF\n");
+    flush(&w);
+    lw__figures_free(f);
+    return w.rc < 0 ? w.rc : LW_OK;
 }

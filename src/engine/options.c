@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/names.h"
 #include "engine/range.h"
-#include "store/check.h"
 #include "store/store.h"
 
 #include <limits.h>
@@ -54,12 +54,7 @@ static int usable_cores(void) {
 
 /* It stands in log lines and in labels of figures. */
 static int check_name(const char *name, lw_error *err) {
-    if (lw__check_shown("name", name, LW_KEY_MAX, err) < 0)
-        return LW_EINVAL;
-    if (name[0] != 0 && strlen(name) <= LW_POOL_NAME_MAX)
-        return LW_OK;
-    return lw__error_set(err, LW_EINVAL, 0, "name \"%.32s\" has %zu letters, must have 1 to %d",
-                         name, strlen(name), LW_POOL_NAME_MAX);
+    return lw__key_check("name", name, LW_POOL_NAME_MAX, err);
 }
 
 static int validate_engine_handles(const lw_engine_options *o, lw_error *err) {
@@ -84,6 +79,8 @@ static int validate_engine(const lw_engine_options *o, lw_error *err) {
         {"byte_limit", o->byte_limit, 1, INT64_MAX, false, true},
         {"reserve", o->reserve, 1, LW_TASKS_MAX, true, false},
         {"submit_timeout_ms", o->submit_timeout_ms, 1, LW_TIMEOUT_MS_MAX, true, true},
+        {"kind_count_max", o->kind_count_max, 1, LW_KINDS_MAX, false, false},
+        {"queue_count_max", o->queue_count_max, 1, LW_QUEUES_MAX, false, false},
     };
     if (o->name && check_name(o->name, err) < 0)
         return LW_EINVAL;
@@ -136,6 +133,8 @@ int lw__engine_settle_options(struct lw__engine_settings *set, const lw_engine_o
         .clock = o->clock ? o->clock : lw__clock_system(),
         .allocator = o->allocator ? *o->allocator : *lw__allocator_default(),
         .role = o->role,
+        .kind_count_max = (uint32_t)lw__choose(o->kind_count_max, LW_KINDS_MAX, 0),
+        .queue_count_max = (uint32_t)lw__choose(o->queue_count_max, LW_QUEUES_MAX, 0),
     };
     memcpy(set->name, name, strlen(name) + 1);
     return LW_OK;

@@ -32,6 +32,7 @@ struct lw__engine_settings {
     lw_clock *clock;
     lw_allocator allocator;
     lw_role role;
+    uint32_t kind_count_max, queue_count_max;
 };
 
 /* Also LW_ESYSTEM: no seed was given, and the system has no entropy. */

@@ -1,20 +1,12 @@
-/* Kinds and queues by name. Every submit looks two names up, so that is done without a lock: chains
- * in a fixed table that only ever grow at their heads. */
+/* Kinds and queues by name. Every submit looks two names up, so that is done without a lock
+ * (base/name_table.h). */
 #include "engine/engine_internal.h"
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/names.h"
+#include "base/text.h"
 
 #include <string.h>
-
-static void *find(struct lw__registry *registry, const char *name, const struct lw__name_key *key) {
-    struct lw__registry_entry *entry = atomic_load_explicit(
-        &registry->buckets[key->hash % LW__REGISTRY_BUCKETS], memory_order_acquire);
-    while (entry && !lw__name_is(entry->name, &entry->key, name, key))
-        entry = entry->next;
-    return entry; /* its kind or queue begins with it */
-}
 
 /* Every submit reads it: nobody else's writes may be on its cache lines. */
 static void *alloc_info(lw_engine *engine, size_t size) {
@@ -22,20 +14,39 @@ static void *alloc_info(lw_engine *engine, size_t size) {
     return info ? memset(info, 0, size) : NULL;
 }
 
-static void add(struct lw__registry *registry, struct lw__registry_entry *entry, const char *name) {
-    entry->name = name;
-    entry->key = lw__name_key(name);
-    struct lw__registry_entry *_Atomic *bucket =
-        &registry->buckets[entry->key.hash % LW__REGISTRY_BUCKETS];
-    entry->next = atomic_load(bucket);
-    atomic_store_explicit(bucket, entry, memory_order_release);
+/* Everything that a new name needs, before the store gives it a number: whoever hears of that may
+ * look it up at once. A store that is just being loaded has names that count whatever the limit
+ * is. */
+static int make_room(lw_engine *engine, struct lw__name_table *names, struct lw__table *infos,
+                     struct lw__series *series, uint32_t max) {
+    const lw_allocator *allocator = &engine->set.allocator;
+    if (names->count >= max && engine->is_loaded)
+        return LW_EFULL;
+    return lw__name_table_reserve(names, allocator)
+                   && lw__table_reserve(infos, allocator, names->count + 1)
+                   && lw__series_reserve(series, allocator)
+               ? LW_OK
+               : LW_ENOMEM;
 }
 
-static int refuse(int rc, const char *what, const char *name, int max, lw_error *err) {
+static int refuse(int rc, const char *what, const char *name, uint32_t max, lw_error *err) {
     if (rc == LW_EFULL)
-        return lw__error_set(err, LW_EINVAL, 0, "%s \"%s\" would be one too many: at most %d", what,
-                             name, max);
+        return lw__error_set(err, LW_EFULL, 0,
+                             "%s \"%s\" is one too many: %u are known, as many as %s_count_max (in "
+                             "legwork serve %ss-max) allows. Raise it, or restart: names without a "
+                             "task are forgotten then",
+                             what, name, max, what, what);
     return lw__error_set(err, LW_ENOMEM, 0, "no memory for %s \"%s\"", what, name);
+}
+
+/* Names are added under registry_mu: what was reserved is still there. */
+static void enter_series(lw_engine *engine, struct lw__series *series,
+                         struct lw__series_name *name) {
+    if (atomic_load(&series->count) == LW__SERIES_MAX)
+        return;
+    lw__mutex_lock(&engine->series_mu);
+    lw__series_enter(series, name);
+    lw__mutex_unlock(&engine->series_mu);
 }
 
 /* ---- kinds -------------------------------------------------------------------------------- */
@@ -59,7 +70,6 @@ static void tell_store(lw_engine *engine, const struct lw__kind_info *info, bool
 
 static void free_kind(const lw_allocator *allocator, struct lw__kind_info *info) {
     lw__mutex_free(&info->mu);
-    lw__mutex_free(&info->latencies.mu);
     lw__free_aligned(allocator, info, sizeof *info, LW__LINE);
 }
 
@@ -70,36 +80,37 @@ static int make_kind(lw_engine *engine, const char *name, struct lw__kind_info *
     memcpy(info->name, name, strlen(name) + 1);
     lw__kind_settle_options(&info->set, NULL, NULL);
     lw__mutex_init(&info->mu);
-    lw__mutex_init(&info->latencies.mu);
-    int rc = engine->store->ops->kind(engine->store, name, &info->number);
+    int rc = make_room(engine, &engine->kinds, &engine->kind_infos, &engine->kind_series,
+                       engine->set.kind_count_max);
+    if (rc == LW_OK)
+        rc = engine->store->ops->kind(engine->store, name, &info->number);
     if (rc < 0) {
         free_kind(&engine->set.allocator, info);
         return rc;
     }
-    atomic_store_explicit(&engine->kind_infos[info->number], info, memory_order_release);
-    add(&engine->kinds, &info->entry, info->name);
+    lw__table_set(&engine->kind_infos, info->number, info);
+    lw__name_table_add(&engine->kinds, &info->entry, info->name);
+    enter_series(engine, &engine->kind_series, &info->series);
     *out = info; /* the store has the same defaults */
     return LW_OK;
 }
 
 struct lw__kind_info *lw__registry_find_kind(lw_engine *engine, const char *name) {
-    struct lw__name_key key = lw__name_key(name);
-    return find(&engine->kinds, name, &key);
+    return lw__name_table_find(&engine->kinds, name);
 }
 
 int lw__registry_kind(lw_engine *engine, const char *name, struct lw__kind_info **info,
                       lw_error *err) {
-    struct lw__name_key key = lw__name_key(name);
-    *info = find(&engine->kinds, name, &key);
+    *info = lw__name_table_find(&engine->kinds, name);
     if (*info)
         return LW_OK;
     if (lw__name_check("kind", name, err) < 0)
         return LW_EINVAL;
     lw__mutex_lock(&engine->registry_mu);
-    *info = find(&engine->kinds, name, &key);
+    *info = lw__name_table_find(&engine->kinds, name);
     int rc = *info ? LW_OK : make_kind(engine, name, info);
     lw__mutex_unlock(&engine->registry_mu);
-    return rc < 0 ? refuse(rc, "kind", name, LW_KINDS_MAX, err) : LW_OK;
+    return rc < 0 ? refuse(rc, "kind", name, engine->set.kind_count_max, err) : LW_OK;
 }
 
 bool lw__registry_is_used(const struct lw__kind_info *info, bool is_call) {
@@ -123,6 +134,8 @@ bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_cal
     LW__POINT("kind: the store knows, others do not");
     if (is_free)
         atomic_store(use, true);
+    if (is_free && !is_call && !info->is_registered)
+        lw__unhandled_note(engine, info);
     bool can_use = atomic_load(use);
     lw__mutex_unlock(&engine->registry_mu);
     return can_use;
@@ -131,7 +144,6 @@ bool lw__registry_use(lw_engine *engine, struct lw__kind_info *info, bool is_cal
 /* ---- queues ------------------------------------------------------------------------------- */
 
 static void free_queue(const lw_allocator *allocator, struct lw__queue_info *info) {
-    lw__mutex_free(&info->latencies.mu);
     lw__free_aligned(allocator, info, sizeof *info, LW__LINE);
 }
 
@@ -141,49 +153,51 @@ static int make_queue(lw_engine *engine, const char *name, struct lw__queue_info
         return LW_ENOMEM;
     memcpy(info->name, name, strlen(name) + 1);
     lw__queue_settle_options(&info->set, &engine->set, NULL, NULL);
-    lw__mutex_init(&info->latencies.mu);
-    int rc = engine->store->ops->queue(engine->store, name, &info->number);
+    int rc = make_room(engine, &engine->queues, &engine->queue_infos, &engine->queue_series,
+                       engine->set.queue_count_max);
+    if (rc == LW_OK)
+        rc = engine->store->ops->queue(engine->store, name, &info->number);
     if (rc < 0) {
         free_queue(&engine->set.allocator, info);
         return rc;
     }
-    atomic_store_explicit(&engine->queue_infos[info->number], info, memory_order_release);
-    add(&engine->queues, &info->entry, info->name);
+    lw__table_set(&engine->queue_infos, info->number, info);
+    lw__name_table_add(&engine->queues, &info->entry, info->name);
+    enter_series(engine, &engine->queue_series, &info->series);
     *out = info;
     return LW_OK;
 }
 
 struct lw__queue_info *lw__registry_find_queue(lw_engine *engine, const char *name) {
-    struct lw__name_key key = lw__name_key(name);
-    return find(&engine->queues, name, &key);
+    return lw__name_table_find(&engine->queues, name);
 }
 
 int lw__registry_queue(lw_engine *engine, const char *name, struct lw__queue_info **info,
                        lw_error *err) {
-    struct lw__name_key key = lw__name_key(name);
-    *info = find(&engine->queues, name, &key);
+    *info = lw__name_table_find(&engine->queues, name);
     if (*info)
         return LW_OK;
     if (lw__name_check("queue", name, err) < 0)
         return LW_EINVAL;
     lw__mutex_lock(&engine->registry_mu);
-    *info = find(&engine->queues, name, &key);
+    *info = lw__name_table_find(&engine->queues, name);
     int rc = *info ? LW_OK : make_queue(engine, name, info);
     lw__mutex_unlock(&engine->registry_mu);
-    return rc < 0 ? refuse(rc, "queue", name, LW_QUEUES_MAX, err) : LW_OK;
+    return rc < 0 ? refuse(rc, "queue", name, engine->set.queue_count_max, err) : LW_OK;
 }
 
 /* ---- registration ------------------------------------------------------------------------- */
 
-/* lw_start tells what the first failed registration said. */
-static int remember(lw_engine *engine, const lw_error *err) {
+int lw__layer_refuse(lw_engine *engine, const lw_error *why, lw_error *err) {
     lw__mutex_lock(&engine->registry_mu);
     if (engine->start_status == LW_OK) {
-        engine->start_status = err->status;
-        engine->start_error = *err;
+        engine->start_status = why->status;
+        engine->start_error = *why;
     }
     lw__mutex_unlock(&engine->registry_mu);
-    return err->status;
+    if (err)
+        *err = *why;
+    return why->status;
 }
 
 static int register_kind(lw_engine *engine, const char *kind, lw_handler run,
@@ -196,12 +210,12 @@ static int register_kind(lw_engine *engine, const char *kind, lw_handler run,
         return lw__client_refuse(engine, "lw_handle", err);
     if (atomic_load(&engine->is_started))
         return lw__error_set(err, LW_EINVAL, 0,
-                             "lw_handle: kind \"%.64s\" comes after lw_start, must come before",
-                             kind);
+                             "lw_handle: kind \"%s\" comes after lw_start, must come before",
+                             lw__text_quote(kind).text);
     lw_error detail = {0};
     if (lw__kind_settle_options(&set, options, &detail) < 0)
-        return lw__error_set(err, LW_EINVAL, 0, "lw_handle: kind \"%.64s\": %s", kind,
-                             detail.message);
+        return lw__error_set(err, LW_EINVAL, 0, "lw_handle: kind \"%s\": %s",
+                             lw__text_quote(kind).text, detail.message);
     int rc = lw__registry_kind(engine, kind, &info, err);
     if (rc < 0)
         return rc;
@@ -212,11 +226,8 @@ static int register_kind(lw_engine *engine, const char *kind, lw_handler run,
     info->run = run;
     info->set = set;
     tell_store(engine, info, run || atomic_load(&info->is_call));
+    lw__metrics_declare_kind(engine, info);
     return LW_OK;
-}
-
-int lw__layer_refuse(lw_engine *engine, const lw_error *err) {
-    return remember(engine, err);
 }
 
 int lw__layer_handle(lw_engine *engine, const char *kind, lw_handler run,
@@ -233,13 +244,13 @@ int lw__layer_handle(lw_engine *engine, const char *kind, lw_handler run,
 }
 
 int lw_handle(lw_engine *engine, const char *kind, lw_handler run,
-              const lw_handler_options *options) {
-    lw_error err = {0};
-    int rc = lw__engine_check(engine);
+              const lw_handler_options *options, lw_error *err) {
+    lw_error own = {0};
+    int rc = lw__engine_check_told(engine, err);
     if (rc < 0)
         return rc;
-    rc = register_kind(engine, kind, run, options, &err);
-    return rc < 0 ? remember(engine, &err) : LW_OK;
+    rc = register_kind(engine, kind, run, options, &own);
+    return rc < 0 ? lw__layer_refuse(engine, &own, err) : LW_OK;
 }
 
 static int register_queue(lw_engine *engine, const char *name, const lw_queue_options *options,
@@ -252,12 +263,12 @@ static int register_queue(lw_engine *engine, const char *name, const lw_queue_op
         return lw__client_refuse(engine, "lw_queue", err);
     if (atomic_load(&engine->is_started))
         return lw__error_set(err, LW_EINVAL, 0,
-                             "lw_queue: queue \"%.64s\" comes after lw_start, must come before",
-                             name);
+                             "lw_queue: queue \"%s\" comes after lw_start, must come before",
+                             lw__text_quote(name).text);
     lw_error detail = {0};
     if (lw__queue_settle_options(&set, &engine->set, options, &detail) < 0)
-        return lw__error_set(err, LW_EINVAL, 0, "lw_queue: queue \"%.64s\": %s", name,
-                             detail.message);
+        return lw__error_set(err, LW_EINVAL, 0, "lw_queue: queue \"%s\": %s",
+                             lw__text_quote(name).text, detail.message);
     int rc = lw__registry_queue(engine, name, &info, err);
     if (rc < 0)
         return rc;
@@ -267,29 +278,60 @@ static int register_queue(lw_engine *engine, const char *name, const lw_queue_op
     info->set = set;
     engine->store->ops->set_queue(engine->store, info->number, set.weight, set.limit,
                                   set.byte_limit);
+    lw__metrics_declare_queue(engine, info);
     return LW_OK;
 }
 
-int lw_queue(lw_engine *engine, const char *name, const lw_queue_options *options) {
-    lw_error err = {0};
-    int rc = lw__engine_check(engine);
+int lw_queue(lw_engine *engine, const char *name, const lw_queue_options *options, lw_error *err) {
+    lw_error own = {0};
+    int rc = lw__engine_check_told(engine, err);
     if (rc < 0)
         return rc;
-    rc = register_queue(engine, name, options, &err);
-    return rc < 0 ? remember(engine, &err) : LW_OK;
+    rc = register_queue(engine, name, options, &own);
+    return rc < 0 ? lw__layer_refuse(engine, &own, err) : LW_OK;
+}
+
+int lw__registry_open(lw_engine *engine) {
+    const lw_allocator *allocator = &engine->set.allocator;
+    bool is_open = lw__name_table_open(&engine->kinds, allocator, engine->set.seed)
+                   && lw__name_table_open(&engine->queues, allocator, engine->set.seed);
+    return is_open ? LW_OK : LW_ENOMEM;
+}
+
+/* Their numbers are the store's: the tables need room for all of them from the first one on. */
+int lw__registry_load(lw_engine *engine, lw_error *err) {
+    const lw_allocator *allocator = &engine->set.allocator;
+    struct lw__index *index = engine->index;
+    struct lw__kind_info *kind;
+    struct lw__queue_info *queue;
+    if (!lw__table_reserve(&engine->kind_infos, allocator, index->kind_count + 1)
+        || !lw__table_reserve(&engine->queue_infos, allocator, index->queue_count + 1))
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory for the engine's tables");
+    int rc = lw__registry_queue(engine, "default", &engine->default_queue, err);
+    if (rc == LW_OK)
+        lw__metrics_declare_queue(engine, engine->default_queue);
+    for (uint32_t i = 0; rc == LW_OK && i < index->kind_count; i++)
+        rc = lw__registry_kind(engine, lw__index_kind_at(index, i)->name, &kind, err);
+    for (uint32_t i = 0; rc == LW_OK && i < index->queue_count; i++)
+        rc = lw__registry_queue(engine, lw__index_queue_at(index, i)->name, &queue, err);
+    engine->is_loaded = true;
+    return rc;
 }
 
 void lw__registry_free(lw_engine *engine) {
     const lw_allocator *allocator = &engine->set.allocator;
-    for (int i = 0; i < LW__REGISTRY_BUCKETS; i++) {
-        struct lw__registry_entry *next;
-        for (struct lw__registry_entry *e = atomic_load(&engine->kinds.buckets[i]); e; e = next) {
-            next = e->next;
-            free_kind(allocator, (struct lw__kind_info *)e);
-        }
-        for (struct lw__registry_entry *e = atomic_load(&engine->queues.buckets[i]); e; e = next) {
-            next = e->next;
-            free_queue(allocator, (struct lw__queue_info *)e);
-        }
+    for (uint32_t i = 0; i < lw__table_capacity(&engine->kind_infos); i++) {
+        struct lw__kind_info *info = lw__kind_of(engine, (uint16_t)i);
+        if (info)
+            free_kind(allocator, info);
     }
+    for (uint32_t i = 0; i < lw__table_capacity(&engine->queue_infos); i++) {
+        struct lw__queue_info *info = lw__queue_of(engine, (uint16_t)i);
+        if (info)
+            free_queue(allocator, info);
+    }
+    lw__name_table_close(&engine->kinds, allocator);
+    lw__name_table_close(&engine->queues, allocator);
+    lw__table_free(&engine->kind_infos, allocator);
+    lw__table_free(&engine->queue_infos, allocator);
 }

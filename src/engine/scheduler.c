@@ -99,6 +99,8 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 uint64_t lw__scheduler_look(lw_engine *engine, uint64_t now) {
     uint64_t due = engine->store->ops->sweep(engine->store, now);
     lw__alarms_ring(engine, now);
+    if (lw__unhandled_is_any(engine))
+        lw__unhandled_tell(engine);
     if (lw__engine_is_forked(engine))
         return LW__NEVER;
     lw__mutex_lock(&engine->alarms_mu);

@@ -10,6 +10,10 @@
 
 #define DEFAULT_PRIORITY 1000
 
+/* Payloads from this size on are copied when it is known that there is room for them: to look takes
+ * the store's mutex once more, which is less than to copy them in vain. */
+#define COPY_LATE_MIN 65536
+
 bool lw__spec_is_plain(const lw_task *task) {
     return task && task->struct_size == sizeof *task && task->kind
            && !(task->payload.size | (uintptr_t)task->payload.data | (uintptr_t)task->key
@@ -65,10 +69,19 @@ static void fill_bytes(struct lw__spec *spec, const lw_task *task, const void *v
     *at = 0;
     if (spec->value_size > 0)
         memcpy((char *)spec + (lw__spec_value(spec) - (const char *)spec), value, spec->value_size);
-    at = (char *)spec + (lw__spec_payload(spec) - (const char *)spec);
+}
+
+static void copy_payload(struct lw__spec *spec, const lw_task *task) {
+    char *at = (char *)spec + (lw__spec_payload(spec) - (const char *)spec);
     if (spec->payload_size > 0)
         memcpy(at, task->payload.data, spec->payload_size);
     at[spec->payload_size] = 0; /* a text can be printed as it is */
+}
+
+void lw__spec_copy(const lw_task *task, struct lw__put *put) {
+    if (put->is_uncopied)
+        copy_payload(put->spec, task);
+    put->is_uncopied = false;
 }
 
 static int make_block(lw_engine *engine, const lw_task *task, const struct lw__kind_info *kind,
@@ -99,6 +112,9 @@ static int make_block(lw_engine *engine, const lw_task *task, const struct lw__k
     spec->user = task->user;
     fill_bytes(spec, task, value);
     put->spec = spec;
+    put->is_uncopied = task->payload.size >= COPY_LATE_MIN;
+    if (!put->is_uncopied)
+        copy_payload(spec, task);
     if (!task->key)
         return LW_OK;
     if (kind)
@@ -229,6 +245,8 @@ int lw__spec_make(lw_engine *engine, const lw_task *task, uint64_t *now, struct 
     int rc = lw__spec_prepare(engine, task, now, put, err);
     if (rc == LW_OK)
         rc = lw__spec_name(engine, task, put, err);
+    if (rc == LW_OK)
+        lw__spec_copy(task, put);
     if (rc < 0)
         lw__spec_free(engine, put);
     return rc;
@@ -238,4 +256,17 @@ void lw__spec_free(lw_engine *engine, struct lw__put *put) {
     if (put->spec)
         lw__free(engine->blocks, put->spec, put->spec->size);
     put->spec = NULL;
+}
+
+int lw__spec_check_then(const struct lw__task *task, const struct lw__put *put, lw_error *err) {
+    const struct lw__spec *spec = lw__task_spec(task), *next = put->spec;
+    if (!next || next->key_size == 0 || !spec || spec->key_scope == LW_KEY_UNFINISHED
+        || put->kind != task->kind || next->key_size != spec->key_size
+        || memcmp(lw__spec_key(next), lw__spec_key(spec), spec->key_size) != 0)
+        return LW_OK;
+    return lw__error_set(err, LW_EINVAL, 0,
+                         "a successor has the kind and key of its own task, which keeps them after "
+                         "its end (%s): give the successor another key, or the task "
+                         "LW_KEY_UNFINISHED",
+                         spec->key_scope == LW_KEY_WINDOW ? "LW_KEY_WINDOW" : "LW_KEY_RETAINED");
 }

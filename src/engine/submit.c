@@ -4,13 +4,19 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/memory.h"
+#include "base/text.h"
 
+#include <limits.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LINGER_NS 120000 /* how long it looks for room, before it sleeps */
 #define LINGER_SPINS 64  /* looks after that many pauses: some 30 microseconds */
 #define LINGER_PAUSES 16
+
+/* There are too many names: LW_EFULL for the caller, but to wait for room would be in vain. */
+#define TOO_MANY_NAMES INT_MIN
 
 /* ---- putting ------------------------------------------------------------------------------ */
 
@@ -21,17 +27,18 @@ struct submission {
     size_t count;
     lw_ctx *ctx;                  /* of the caller; NULL: none */
     int64_t timeout_ms;           /* of the task; 0: the queue's */
+    uint64_t deadline;            /* the caller's own, for the disk, too; LW__NEVER: none */
     struct lw__queue_info *queue; /* whose policy holds: that of the first */
-    bool is_unnamed;              /* some kinds or queues are to be registered */
+    bool is_incomplete;           /* names are to be registered, or payloads to be copied */
     bool is_explained;            /* there is a sentence already */
     struct lw__answer *answer;    /* who does not wait until it is durable; NULL: the caller does */
     lw_id guest;                  /* has been put, and wants room to stay; 0: they want to be put */
     lw_error *err;
 };
 
-/* Names are registered for tasks that will be accepted, and no others: there are not many of
- * them. */
-static int name_all(struct submission *s, uint64_t now) {
+/* What is done only for tasks that will be accepted, as far as that is known: names are registered,
+ * because there are not many of them, and large payloads copied. */
+static int complete_all(struct submission *s, uint64_t now) {
     lw_error detail = {0};
     int rc = lw__index_judge(s->engine->index, now, s->puts, s->count);
     if (rc < 0)
@@ -44,21 +51,42 @@ static int name_all(struct submission *s, uint64_t now) {
             lw__error_set(s->err, rc, 0, "%s", detail.message);
         if (rc < 0) {
             s->is_explained = true;
-            return rc;
+            return rc == LW_EFULL ? TOO_MANY_NAMES : rc;
         }
     }
-    s->is_unnamed = false;
+    for (size_t i = 0; i < s->count; i++)
+        lw__spec_copy(s->tasks[i], &s->puts[i]);
+    s->is_incomplete = false;
     return LW_OK;
+}
+
+/* What was withdrawn has had room that others may wait for, or was the last of all. */
+static int put_in_time(struct submission *s, uint64_t now) {
+    lw_engine *engine = s->engine;
+    lw_error trouble;
+    int rc = engine->store->ops->put_by(engine->store, now, s->puts, s->count, s->deadline);
+    if (rc != LW_ETIMEDOUT)
+        return rc;
+    bool is_halted = lw__index_trouble(engine->index, &trouble);
+    lw__error_set(s->err, rc, 0,
+                  "it could not be written in the time given, and was not accepted%s%s",
+                  is_halted ? ": " : "", is_halted ? trouble.message : "");
+    s->is_explained = true;
+    lw__submit_offer_room(engine);
+    lw__stop_announce(engine);
+    return rc;
 }
 
 static int put(struct submission *s, uint64_t now) {
     lw_engine *engine = s->engine;
-    int named = s->is_unnamed ? name_all(s, now) : LW_OK;
-    if (named < 0)
-        return named;
+    int completed = s->is_incomplete ? complete_all(s, now) : LW_OK;
+    if (completed < 0)
+        return completed;
     const struct lw__store_ops *ops = engine->store->ops;
     int rc = s->answer && ops->put_and_call
                  ? ops->put_and_call(engine->store, now, s->puts, &s->answer->wait)
+             : s->deadline != LW__NEVER && ops->put_by
+                 ? put_in_time(s, now)
                  : ops->put(engine->store, now, s->puts, s->count);
     LW__POINT("submit: put, nobody called");
     if (rc >= 0)
@@ -80,11 +108,22 @@ static uint64_t deadline_of(const struct submission *s) {
 
 /* A caller's own context has to be watched by whoever waits; a task's is ended by its engine or
  * pool. */
+static uint64_t context_deadline(const lw_ctx *ctx) {
+    return !ctx || ctx->stop_mode ? LW__NEVER : atomic_load(&ctx->deadline);
+}
+
 static uint64_t wait_until(const struct submission *s) {
-    uint64_t deadline = deadline_of(s);
-    if (!s->ctx || s->ctx->stop_mode)
-        return deadline;
-    uint64_t own = atomic_load(&s->ctx->deadline);
+    uint64_t deadline = deadline_of(s), own = context_deadline(s->ctx);
+    return own < deadline ? own : deadline;
+}
+
+uint64_t lw__submit_deadline(const lw_engine *engine, const lw_task *task) {
+    if (__builtin_expect(task->submit_timeout_ms <= 0 && !task->ctx, 1))
+        return LW__NEVER;
+    uint64_t own = context_deadline(task->ctx);
+    uint64_t deadline = task->submit_timeout_ms > 0
+                            ? lw__deadline_in(engine->set.clock, task->submit_timeout_ms)
+                            : LW__NEVER;
     return own < deadline ? own : deadline;
 }
 
@@ -265,7 +304,7 @@ static int drop_and_put(struct submission *s) {
 
 /* One that is not known yet is as large as the engine. */
 static struct lw__queue_info *queue_of(const struct submission *s, size_t i) {
-    return s->puts[i].queue < LW__UNNAMED ? lw__queue_of(s->engine, s->puts[i].queue)
+    return s->puts[i].queue < LW__UNNAMED ? lw__queue_of(s->engine, (uint16_t)s->puts[i].queue)
                                           : &s->engine->unnamed_queue;
 }
 
@@ -318,19 +357,57 @@ static int put_when_full(struct submission *s) {
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
+/* What to do about a lack of room. */
+static const char *advise(const struct submission *s) {
+    if (!atomic_load(&s->engine->is_started))
+        return "nothing runs before lw_start, which was not called";
+    if (s->puts[0].is_inside)
+        return "the reserve for tasks of handlers is used up, too";
+    return "try again later, or raise that";
+}
+
+/* Which limit, what is there, what was wanted. */
+static int explain_room(struct submission *s, int rc) {
+    struct lw__room_lack lack = lw__room_lack(s->engine->index, s->puts, s->count);
+    const char *name = queue_name(s, lack.limit ? lack.at : refused_one(s, rc));
+    struct lw__quoted queue = lw__text_quote(name);
+    bool is_lost = lack.wanted > lack.most; /* and waiting would not help */
+    const char *advice = is_lost ? "raise that, or submit less" : advise(s);
+    bool is_of_queue = lack.limit == LW__ROOM_OF_QUEUE || lack.limit == LW__ROOM_QUEUE_BYTES;
+    char head[128];
+    const char *verb = is_lost ? "is never" : rc == LW_EFULL ? "is no" : "was no";
+    snprintf(head, sizeof head, "there %s room in queue \"%s\"%s", verb, queue.text,
+             is_lost || rc == LW_EFULL ? "" : " in the time given");
+    switch (lack.limit) {
+    case LW__ROOM_BYTES:
+    case LW__ROOM_QUEUE_BYTES:
+        return lw__error_set(s->err, rc, 0,
+                             "%s: %llu bytes of payloads are there, and %llu more would be over %s "
+                             "byte_limit of %llu; %s",
+                             head, (unsigned long long)lack.used, (unsigned long long)lack.wanted,
+                             is_of_queue ? "its" : "the engine's", (unsigned long long)lack.most,
+                             advice);
+    case LW__ROOM_TASKS:
+    case LW__ROOM_OF_QUEUE:
+        return lw__error_set(
+            s->err, rc, 0,
+            "%s: %llu tasks are unfinished, and %llu more would be over %s of %llu; %s", head,
+            (unsigned long long)lack.used, (unsigned long long)lack.wanted,
+            is_of_queue ? "its limit" : "the engine's task_limit", (unsigned long long)lack.most,
+            advice);
+    case LW__ROOM_UNTOLD:
+        return lw__error_set(s->err, rc, 0, "%s: callbacks are too far behind; %s", head,
+                             "try again later, or let them be quicker");
+    case LW__ROOM_IS_THERE: break;
+    }
+    return lw__error_set(s->err, rc, 0, "%s; try again", head);
+}
+
 static int explain_one(struct submission *s, int rc) {
-    const char *name = queue_name(s, refused_one(s, rc));
     switch (rc) {
     case LW_EFULL:
-        if (is_too_large(s))
-            return lw__error_set(s->err, rc, 0, "it is more than queue \"%s\" ever has room for",
-                                 name);
-        return lw__error_set(s->err, rc, 0, "there is no room in queue \"%s\": try again later",
-                             name);
     case LW_ETIMEDOUT:
-    case LW_ECANCELED:
-        return lw__error_set(s->err, rc, 0, "there was no room in queue \"%s\" in the time given",
-                             name);
+    case LW_ECANCELED: return explain_room(s, rc);
     case LW_ESTOPPING:
         return lw__error_set(s->err, rc, 0, "the engine is stopping and accepts no tasks");
     case LW_EINVAL:
@@ -355,8 +432,9 @@ static int submit(struct submission *s, uint64_t now) {
     lw_engine *engine = s->engine;
     bool is_inside = lw__hand_is_inside(engine);
     for (size_t i = 0; i < s->count; i++)
-        s->is_unnamed |= s->puts[i].is_unnamed;
+        s->is_incomplete |= s->puts[i].is_unnamed || s->puts[i].is_uncopied;
     s->queue = queue_of(s, 0);
+    s->deadline = lw__submit_deadline(engine, s->tasks[0]);
     for (size_t i = 0; is_inside && i < s->count; i++)
         s->puts[i].is_inside = true;
     int rc = put(s, now);
@@ -365,7 +443,7 @@ static int submit(struct submission *s, uint64_t now) {
     if (__builtin_expect(rc >= 0, 1))
         return rc;
     atomic_fetch_add(&engine->refused, s->count);
-    return explain_refusal(s, rc);
+    return rc == TOO_MANY_NAMES ? LW_EFULL : explain_refusal(s, rc);
 }
 
 /* Whether nothing has happened, and the general way may be tried. */
@@ -416,15 +494,10 @@ static int submit_any(lw_engine *engine, const lw_task *task, lw_id *id, lw_erro
     return rc;
 }
 
-static int refuse_engine(int rc, lw_error *err) {
-    return lw__error_set(err, rc, 0, "%s",
-                         rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
-}
-
 int lw_submit(lw_engine *engine, const lw_task *task, lw_id *id, lw_error *err) {
     int rc = lw__engine_check(engine);
     if (rc < 0)
-        return refuse_engine(rc, err);
+        return lw__engine_check_told(engine, err);
     if (__builtin_expect(lw__engine_remote(engine) != NULL, 0))
         return lw__client_submit(engine, &task, 1, id, err);
     if (lw__spec_is_plain(task) && submit_plain(engine, task->kind, task->queue, id, &rc, err))
@@ -436,7 +509,7 @@ int lw_submit_short(lw_engine *engine, const char *kind, const char *queue, cons
                     lw_bytes payload, lw_id *id, lw_error *err) {
     int rc = lw__engine_check(engine);
     if (rc < 0)
-        return refuse_engine(rc, err);
+        return lw__engine_check_told(engine, err);
     bool is_plain = kind && !key && !payload.data && payload.size == 0;
     bool is_remote = lw__engine_remote(engine) != NULL;
     if (is_plain && !is_remote && submit_plain(engine, kind, queue, id, &rc, err))
@@ -498,7 +571,7 @@ int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, v
     if (!err)
         err = &own;
     if (rc < 0)
-        return refuse_engine(rc, err);
+        return lw__engine_check_told(engine, err);
     if (!done)
         return lw__error_set(err, LW_EINVAL, 0,
                              "done is NULL: there is nobody to tell; lw_submit waits instead");
@@ -525,8 +598,8 @@ static void number_unnamed(const lw_task *const *tasks, struct lw__put *puts, si
         kind++;
     while (is_new_queue && !is_same(tasks[queue]->queue, tasks[i]->queue))
         queue++;
-    puts[i].kind += (uint16_t)kind;
-    puts[i].queue += (uint16_t)queue;
+    puts[i].kind += (uint32_t)kind;
+    puts[i].queue += (uint32_t)queue;
 }
 
 static int make_all(lw_engine *engine, const lw_task *const *tasks, size_t count,
@@ -547,7 +620,7 @@ int lw_submit_many(lw_engine *engine, const lw_task *const *tasks, size_t count,
                    lw_error *err) {
     int rc = lw__engine_check(engine);
     if (rc < 0)
-        return refuse_engine(rc, err);
+        return lw__engine_check_told(engine, err);
     if (count == 0)
         return LW_OK;
     if (!tasks || count > LW_SUBMIT_MAX)

@@ -24,6 +24,10 @@ void lw__driver_set(lw_engine *engine) {
     atomic_store(&engine->driver, (uintptr_t)&here);
 }
 
+bool lw__driver_is_here(const lw_engine *engine) {
+    return atomic_load(&engine->driver) == (uintptr_t)&here;
+}
+
 /* Claims one task after the other, because a test wants to see each at its own time. */
 static int run_due(lw_engine *engine) {
     struct lw__hand hand = {0};
@@ -59,8 +63,7 @@ static bool go_on(lw_engine *engine, uint64_t end) {
 }
 
 enum lw__pass lw__driver_pass(lw_engine *engine, uint64_t deadline) {
-    if (engine->set.workers > 0 || engine->set.clock->is_real
-        || atomic_load(&engine->driver) != (uintptr_t)&here)
+    if (engine->set.workers > 0 || engine->set.clock->is_real || !lw__driver_is_here(engine))
         return LW__PASS_WAIT;
     bool can_run = atomic_load(&engine->is_started) && !lw__hand_is_inside(engine);
     int ran = can_run ? run_due(engine) : 0;

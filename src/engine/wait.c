@@ -100,6 +100,18 @@ static bool sleep_until(lw_engine *engine, struct lw__await *me, uint64_t deadli
     return pass != LW__PASS_NEVER;
 }
 
+/* The same for a handler, whose worker may have to be replaced. */
+static bool sleep_inside(lw_engine *engine, struct lw__await *me, uint64_t deadline,
+                         lw_state state) {
+    struct lw__nested nested = {.id = me->id, .is_bounded = deadline != LW__NEVER};
+    if (!lw__nested_enter(engine, &nested))
+        return false;
+    bool is_worthwhile = sleep_until(engine, me, deadline, state);
+    if (!lw__engine_is_forked(engine))
+        lw__nested_leave(engine, &nested);
+    return is_worthwhile;
+}
+
 /* Sleeps, and looks. The look comes before the announcement is taken back: as long as a waiter is
  * announced the store may keep the task for it. *is_vain: to wait on would be for ever. */
 static int await_end(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot,
@@ -108,7 +120,10 @@ static int await_end(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot
     struct lw__await me = {.id = id};
     bool is_announced = store->ops->await(store, &me) == LW_OK;
     LW__POINT("await: announced, not asleep");
-    *is_vain = is_announced && !sleep_until(engine, &me, deadline, *state);
+    *is_vain = false;
+    if (is_announced)
+        *is_vain = lw__hand_is_inside(engine) ? !sleep_inside(engine, &me, deadline, *state)
+                                              : !sleep_until(engine, &me, deadline, *state);
     int rc = look(engine, id, snapshot, state);
     LW__POINT("await: looked, still announced");
     if (is_announced)

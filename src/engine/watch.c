@@ -1,8 +1,10 @@
 /* Watches: event loops that wait for something to claim (legwork/lease.h).
  *
- * The store tells which queue has something new, under its mutex: here that is a bit per queue, and
- * one write to a descriptor when the first of them is set. Whoever reads takes the bits one by one;
- * the descriptor is emptied when there are none, under the same lock, so that nothing is missed. */
+ * The store tells which queue has something new, under its mutex: here that is a bit per queue, a
+ * bit for each word of these, and one write to a descriptor when the first of them is set. Whoever
+ * reads takes the queues one by one, by number and round and round, so that none has to wait for
+ * ever and finding one takes the same time however many there are; the descriptor is emptied when
+ * there are none, under the same lock, so that nothing is missed. */
 #include "engine/engine_internal.h"
 
 #include "base/error.h"
@@ -16,6 +18,9 @@
 
 #define BITS 64
 #define WORDS (LW_QUEUES_MAX / BITS)
+#define GROUPS (WORDS / BITS)
+
+_Static_assert(GROUPS *BITS *BITS == LW_QUEUES_MAX, "two levels of bits tell all queues");
 
 struct lw_claim_watch {
     lw_engine *engine;
@@ -23,7 +28,9 @@ struct lw_claim_watch {
     /* guarded by watches_mu */
     struct lw_claim_watch *next, **link;
     bool is_rung;
-    uint64_t queues[WORDS]; /* that have not been told */
+    uint32_t from;           /* the number from which on it looks */
+    uint64_t groups[GROUPS]; /* words of `queues` that are not 0 */
+    uint64_t queues[WORDS];  /* that have not been told */
 };
 
 static void ring_locked(lw_claim_watch *watch) {
@@ -47,21 +54,41 @@ void lw__watch_note(void *user, uint16_t queue) {
     lw__mutex_lock(&engine->watches_mu);
     for (lw_claim_watch *watch = engine->watches; watch; watch = watch->next) {
         watch->queues[queue / BITS] |= UINT64_C(1) << queue % BITS;
+        watch->groups[queue / BITS / BITS] |= UINT64_C(1) << queue / BITS % BITS;
         ring_locked(watch);
     }
     lw__mutex_unlock(&engine->watches_mu);
 }
 
+/* The first bit from `from` on, up to the end of its word; -1: none. */
+static int first_bit(const uint64_t *words, uint32_t from) {
+    uint64_t word = words[from / BITS] & ~UINT64_C(0) << from % BITS;
+    return word ? (int)(from / BITS * BITS) + __builtin_ctzll(word) : -1;
+}
+
+/* The first queue from a number on; -1: none. Looks at GROUPS + 1 words at most. */
+static int find_from(const lw_claim_watch *watch, uint32_t from) {
+    int queue = first_bit(watch->queues, from), word = -1;
+    if (queue >= 0)
+        return queue;
+    for (uint32_t at = from / BITS + 1; word < 0 && at < WORDS; at = (at / BITS + 1) * BITS)
+        word = first_bit(watch->groups, at);
+    return word < 0 ? -1 : first_bit(watch->queues, (uint32_t)word * BITS);
+}
+
 /* -1: none. */
 static int take_queue_locked(lw_claim_watch *watch) {
-    for (int i = 0; i < WORDS; i++) {
-        if (watch->queues[i] == 0)
-            continue;
-        int bit = __builtin_ctzll(watch->queues[i]);
-        watch->queues[i] &= watch->queues[i] - 1;
-        return i * BITS + bit;
-    }
-    return -1;
+    int queue = find_from(watch, watch->from);
+    if (queue < 0)
+        queue = find_from(watch, 0);
+    if (queue < 0)
+        return -1;
+    uint64_t *word = &watch->queues[queue / BITS];
+    *word &= ~(UINT64_C(1) << queue % BITS);
+    if (*word == 0)
+        watch->groups[queue / BITS / BITS] &= ~(UINT64_C(1) << queue / BITS % BITS);
+    watch->from = ((uint32_t)queue + 1) % LW_QUEUES_MAX;
+    return queue;
 }
 
 static void enter_locked(lw_engine *engine, lw_claim_watch *watch) {

@@ -109,7 +109,8 @@ int lw__exec_kinds_handle(struct lw__exec_kinds *kinds, const struct lw__exec *e
         rc = lw_handle(engine, kind->name, run_command,
                        LW_HANDLER_OPTIONS(.concurrency = (int)workers, .timeout_ms = timeout_ms,
                                           .stuck_ms = exec->options.grace_ms + STUCK_MS,
-                                          .user = kind));
+                                          .user = kind),
+                       NULL);
     }
     return rc;
 }

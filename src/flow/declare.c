@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,8 @@ static int check_name(const char *what, const char *name, lw_error *err) {
         return lw__error_set(err, LW_EINVAL, 0, "the name of a %s is missing", what);
     if (!is_name(name))
         return lw__error_set(err, LW_EINVAL, 0,
-                             "%s \"%.48s\" must have 1 to %d letters, digits, _ and -", what, name,
-                             LW_FLOW_NAME_MAX);
+                             "%s \"%s\" must have 1 to %d letters, digits, _ and -", what,
+                             lw__text_quote(name).text, LW_FLOW_NAME_MAX);
     return LW_OK;
 }
 
@@ -46,9 +47,9 @@ int lw__flow_unknown(int rc, const char *what, const char *name, const char *con
                      size_t count, lw_error *err) {
     const char *nearest = lw__name_nearest(name, known, count);
     return lw__error_set(err, rc, 0,
-                         nearest ? "%s \"%.48s\" is not known; did you mean \"%s\"?"
-                                 : "%s \"%.48s\" is not known",
-                         what, name, nearest);
+                         nearest ? "%s \"%s\" is not known; did you mean \"%s\"?"
+                                 : "%s \"%s\" is not known",
+                         what, lw__text_quote(name).text, nearest);
 }
 
 /* ---- states ------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  *     dot.c       its graph                           steer.c   start, move, set, resume, force
  *     register.c  flows of an engine                  status.c  the status as a program sees it
  *     record.c    the status as bytes, and back       wait.c    waiting for it
- *     peek.c      the status without a declaration
+ *     peek.c      the status without a declaration    review.c  what other declarations have left
  *     steps.c     what is ready, and what follows from a flag
  *
  * A resource is a scope of the store (store/store.h), named "<flow>/<id>"; its bytes are the
@@ -89,6 +89,7 @@ struct lw__record_flag {
     int64_t done_ms; /* 0: it is not set */
     uint32_t attempts;
     bool is_skipped;
+    bool is_resumed; /* it is not set, its step has failed, and was given another task since */
     char error[LW_FLOW_TEXT_MAX + 1];
 };
 
@@ -120,6 +121,11 @@ void lw__record_note(struct lw__record *record, const char *state, int64_t now_m
 /* The flag of this name; the second one makes it. NULL: there is none, or no room. */
 const struct lw__record_flag *lw__record_find(const struct lw__record *record, const char *flag);
 struct lw__record_flag *lw__record_flag(struct lw__record *record, const char *flag);
+
+/* Notes what is known of the task of a step: its attempts and, if it has one, its last error.
+ * Returns the step's flag; NULL: no room. */
+struct lw__record_flag *lw__record_note_task(struct lw__record *record, const char *flag,
+                                             uint32_t attempts, const char *error);
 
 /* Copies a text, cut if need be, into a line. */
 void lw__record_copy_text(char copy[LW_FLOW_TEXT_MAX + 1], const char *text);
@@ -155,6 +161,10 @@ struct lw__advance {
 struct lw__advance lw__steps_advance(const struct lw__step *step, struct lw__record *record,
                                      int64_t now_ms);
 
+/* The goal of a state is reached. Returns what becomes of the scope by that. */
+enum lw__scope_action lw__steps_reach_goal(const struct lw__flow_state *state,
+                                           struct lw__record *record, int64_t now_ms);
+
 static inline struct lw__layer_task lw__step_task(const struct lw__step *step) {
     return (struct lw__layer_task){.kind = step->kind,
                                    .queue = step->queue[0] ? step->queue : NULL,
@@ -175,6 +185,12 @@ int lw__flow_find(const lw_engine *engine, const char *name, const struct lw__fl
 
 /* The flow of a name that is not ended by a zero; NULL: it is not registered. */
 const struct lw__flow *lw__flow_named(const lw_engine *engine, const char *name, size_t size);
+
+/* ---- review.c ----------------------------------------------------------------------------- */
+
+/* Settles what the declarations of before have left and those of now cannot go on with. LW_OK;
+ * LW_ENOMEM with a sentence: repeat it. Before any worker runs. */
+int lw__flow_review(lw_engine *engine, lw_error *err);
 
 /* ---- run.c -------------------------------------------------------------------------------- */
 
@@ -225,6 +241,9 @@ int lw__sight_read(struct lw__sight *sight);
 
 lw_flow_condition lw__sight_condition(const struct lw__sight *sight); /* of a registered flow */
 void lw__sight_show(lw_engine *engine, const struct lw__sight *sight, lw_flow_status *status);
+
+/* The status of a resource that has ended: there is no more to say than which one it was. */
+void lw__flow_show_gone(const char *flow, const char *id, lw_flow_status *status);
 
 /* Of the first start of what has this name now. */
 uint64_t lw__sight_birth(const struct lw__sight *sight);

@@ -146,7 +146,7 @@ static int take(lw_engine *engine, const char *name, uint64_t after, struct lw__
 
 int lw_flow_peek(lw_engine *engine, const char *flow, const char *id, lw_flow_status *status) {
     char name[LW__FLOW_SCOPE_MAX + 1];
-    int rc = lw__layer_check(engine);
+    int rc = lw__layer_check(engine, NULL);
     if (rc < 0 || !flow || !id || !status)
         return rc < 0 ? rc : LW_EINVAL;
     if (strnlen(flow, LW_FLOW_NAME_MAX + 1) > LW_FLOW_NAME_MAX || strchr(flow, '/')
@@ -200,7 +200,7 @@ static int browse_next(lw_engine *engine, struct browsing *b, bool *is_enough) {
 
 int lw_flow_browse(lw_engine *engine, const lw_flow_filter *filter,
                    bool (*each)(void *user, const lw_flow_status *status), void *user) {
-    int rc = lw__layer_check(engine);
+    int rc = lw__layer_check(engine, NULL);
     if (rc < 0 || !each || (filter && filter->struct_size != sizeof *filter))
         return rc < 0 ? rc : LW_EINVAL;
     const lw_allocator *allocator = lw__layer_allocator(engine);

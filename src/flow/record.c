@@ -83,6 +83,18 @@ void lw__record_copy_text(char copy[LW_FLOW_TEXT_MAX + 1], const char *text) {
     copy[size] = 0;
 }
 
+struct lw__record_flag *lw__record_note_task(struct lw__record *record, const char *name,
+                                             uint32_t attempts, const char *error) {
+    struct lw__record_flag *flag = lw__record_flag(record, name);
+    if (!flag)
+        return NULL;
+    flag->attempts = attempts;
+    flag->is_resumed = false;
+    if (error[0])
+        lw__record_copy_text(flag->error, error);
+    return flag;
+}
+
 /* ---- writing ------------------------------------------------------------------------------ */
 
 static char *put_text(char *at, const char *text) {
@@ -119,10 +131,16 @@ static char *put_move(char *at, const lw_flow_move_info *move) {
     return put_text(at, "\n");
 }
 
+static const char *condition_of(const struct lw__record_flag *flag) {
+    if (flag->done_ms == 0)
+        return flag->is_resumed ? "resumed" : "open";
+    return flag->is_skipped ? "skipped" : "done";
+}
+
 static char *put_flag(char *at, const struct lw__record_flag *flag) {
     at = put_count(put_word(put_text(at, "flag"), flag->name), (uint64_t)flag->done_ms);
     at = put_count(at, flag->attempts);
-    at = put_word(at, flag->done_ms == 0 ? "open" : flag->is_skipped ? "skipped" : "done");
+    at = put_word(at, condition_of(flag));
     if (flag->error[0])
         at = put_word(at, flag->error);
     return put_text(at, "\n");
@@ -235,6 +253,7 @@ static bool read_flag(struct lw__record *record, struct reader *r) {
     flag->done_ms = (int64_t)done_ms;
     flag->attempts = (uint32_t)attempts;
     flag->is_skipped = is_word(condition, "skipped");
+    flag->is_resumed = is_word(condition, "resumed");
     return take_text(r, flag->error);
 }
 

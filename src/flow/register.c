@@ -21,22 +21,6 @@ static struct book *book_of(const lw_engine *engine) {
     return lw__layer_annex(engine, LW__ANNEX_FLOW);
 }
 
-static void free_book(const lw_allocator *allocator, void *data) {
-    struct book *book = data;
-    for (unsigned i = 0; i < book->count; i++)
-        lw__free(allocator, book->flows[i], sizeof *book->flows[i]);
-    lw__free(allocator, book, sizeof *book);
-}
-
-static struct book *make_book(lw_engine *engine) {
-    struct book *book = lw__alloc_zero(lw__layer_allocator(engine), sizeof *book);
-    if (book)
-        lw__layer_set_annex(engine, LW__ANNEX_FLOW, book, free_book);
-    return book;
-}
-
-/* ---- finding ------------------------------------------------------------------------------ */
-
 static struct lw__flow *find(const struct book *book, const char *name) {
     for (unsigned i = 0; book && i < book->count; i++) {
         if (strcmp(book->flows[i]->name, name) == 0)
@@ -45,12 +29,60 @@ static struct lw__flow *find(const struct book *book, const char *name) {
     return NULL;
 }
 
+static struct lw__flow *find_sized(const struct book *book, const char *name, size_t size) {
+    char copy[LW_FLOW_NAME_MAX + 1];
+    if (size > LW_FLOW_NAME_MAX)
+        return NULL;
+    memcpy(copy, name, size);
+    copy[size] = 0;
+    return find(book, copy);
+}
+
+/* ---- the annex of the engine --------------------------------------------------------------- */
+
+static void free_book(const lw_allocator *allocator, void *data) {
+    struct book *book = data;
+    for (unsigned i = 0; i < book->count; i++)
+        lw__free(allocator, book->flows[i], sizeof *book->flows[i]);
+    lw__free(allocator, book, sizeof *book);
+}
+
+static int start_book(lw_engine *engine, void *data, lw_error *err) {
+    (void)data;
+    return lw__flow_review(engine, err);
+}
+
+/* lw_start has settled what is not declared any more, but for resources whose state is not, either:
+ * they may be of a newer program, which is to find them as they were. */
+static bool explain_kind(const void *data, const char *kind, char text[LW_ERROR_MESSAGE_MAX]) {
+    const char *dot = strchr(kind, '.');
+    const struct lw__flow *flow = dot ? find_sized(data, kind, (size_t)(dot - kind)) : NULL;
+    if (flow)
+        snprintf(
+            text, LW_ERROR_MESSAGE_MAX,
+            "flow \"%s\" has no step \"%s\" here, nor the state that its resource is in: declare "
+            "them again, or lw_flow_move takes it from there",
+            flow->name, dot + 1);
+    return flow != NULL;
+}
+
+static const struct lw__annex_ops book_ops = {
+    .free = free_book, .start = start_book, .explain = explain_kind};
+
+static struct book *make_book(lw_engine *engine) {
+    struct book *book = lw__alloc_zero(lw__layer_allocator(engine), sizeof *book);
+    if (book)
+        lw__layer_set_annex(engine, LW__ANNEX_FLOW, book, &book_ops);
+    return book;
+}
+
+/* ---- finding ------------------------------------------------------------------------------ */
+
 int lw__flow_find(const lw_engine *engine, const char *name, const struct lw__flow **flow,
                   lw_error *err) {
-    int rc = lw__layer_check(engine);
+    int rc = lw__layer_check(engine, err);
     if (rc < 0)
-        return lw__error_set(err, rc, 0, "%s",
-                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+        return rc;
     if (!name)
         return lw__error_set(err, LW_EINVAL, 0, "the name of the flow is NULL");
     const struct book *book = book_of(engine);
@@ -65,12 +97,7 @@ int lw__flow_find(const lw_engine *engine, const char *name, const struct lw__fl
 }
 
 const struct lw__flow *lw__flow_named(const lw_engine *engine, const char *name, size_t size) {
-    char copy[LW_FLOW_NAME_MAX + 1];
-    if (size > LW_FLOW_NAME_MAX)
-        return NULL;
-    memcpy(copy, name, size);
-    copy[size] = 0;
-    return find(book_of(engine), copy);
+    return find_sized(book_of(engine), name, size);
 }
 
 /* ---- kinds -------------------------------------------------------------------------------- */
@@ -152,12 +179,9 @@ static int register_flow(lw_engine *engine, const lw_flow *declared, lw_error *e
 
 int lw_flow_register(lw_engine *engine, const lw_flow *flow, lw_error *err) {
     lw_error own = {0};
-    int rc = lw__layer_check(engine);
+    int rc = lw__layer_check(engine, err);
     if (rc < 0)
-        return lw__error_set(err, rc, 0, "%s",
-                             rc == LW_EINVAL ? "the engine is NULL" : lw_status_text(rc));
+        return rc;
     rc = register_flow(engine, flow, &own);
-    if (rc < 0 && err)
-        *err = own;
-    return rc < 0 ? lw__layer_refuse(engine, &own) : LW_OK;
+    return rc < 0 ? lw__layer_refuse(engine, &own, err) : LW_OK;
 }

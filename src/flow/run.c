@@ -68,12 +68,15 @@ static void write(struct lw__settling *settling, const struct lw__record *record
     settling->change.bytes = (lw_bytes){settling->bytes, lw__record_write(record, settling->bytes)};
 }
 
+/* The attempts of the step's task and its last error, which is on record until there is another. */
 static struct lw__record_flag *note_attempts(const struct lw__step *step,
                                              const struct lw__settling *settling,
                                              struct lw__record *record) {
-    struct lw__record_flag *flag = lw__record_flag(record, step->flag);
-    if (flag)
-        flag->attempts = atomic_load(&settling->task->attempts);
+    uint32_t attempts = atomic_load(&settling->task->attempts);
+    struct lw__record_flag *flag =
+        lw__record_note_task(record, step->flag, attempts, settling->error);
+    if (flag && settling->text && settling->text[0])
+        lw__record_copy_text(flag->error, settling->text);
     return flag;
 }
 
@@ -100,17 +103,32 @@ static void amend_failed(const struct lw__step *step, struct lw__settling *settl
     struct lw__record_flag *flag = note_attempts(step, settling, record);
     if (!flag)
         return;
-    lw__record_copy_text(flag->error, settling->text);
     settling->memo = MEMO_HALTED;
     write(settling, record, LW__SCOPE_WRITE);
+}
+
+/* The tasks of the other steps end with the flow: what is known of them goes on record. Without
+ * memory it does not. */
+static void note_others(const struct lw__step *step, const struct lw__settling *settling,
+                        struct lw__record *record) {
+    const struct lw__flow *flow = step->flow;
+    const char *id = lw__flow_id_of(flow, settling->old.name);
+    struct lw__sight *sight = lw__sight_open(settling->engine);
+    int rc = sight ? lw__sight_take(settling->engine, flow, id, sight) : LW_ENOMEM;
+    for (unsigned i = 0; rc == LW_OK && i < flow->step_count; i++) {
+        const struct lw__scope_task *task = lw__step_task_in(&flow->steps[i], &sight->copy);
+        if (task && &flow->steps[i] != step)
+            lw__record_note_task(record, flow->steps[i].flag, task->attempts, task->error);
+    }
+    if (sight)
+        lw__sight_close(settling->engine, sight);
 }
 
 /* The flags stay, to be looked at; the generation is a new one, and has no tasks. */
 static void amend_aborted(const struct lw__step *step, struct lw__settling *settling,
                           struct lw__record *record, int64_t now_ms) {
-    struct lw__record_flag *flag = note_attempts(step, settling, record);
-    if (flag)
-        lw__record_copy_text(flag->error, settling->text);
+    note_attempts(step, settling, record);
+    note_others(step, settling, record);
     unsigned flag_count = record->flag_count;
     lw__record_begin(record, record->state, now_ms, settling->old.generation);
     record->flag_count = flag_count;
@@ -136,6 +154,18 @@ static int amend(void *user, struct lw__settling *settling) {
     else
         amend_failed(step, settling, &record);
     return LW_OK;
+}
+
+/* Somebody has cancelled the step's task, or it had to make room: the step is halted. */
+static size_t aborted(void *user, uint32_t attempts, const char *reason, lw_bytes old,
+                      char bytes[LW__SCOPE_BYTES_MAX]) {
+    const struct lw__step *step = user;
+    struct lw__record record;
+    if (lw__record_read(&record, old) < 0 || is_over(step, &record)
+        || strcmp(record.state, step->flow->states[step->state].name) != 0
+        || !lw__record_note_task(&record, step->flag, attempts, reason))
+        return 0;
+    return lw__record_write(&record, bytes);
 }
 
 /* ---- telling ------------------------------------------------------------------------------ */
@@ -175,7 +205,7 @@ static void settled(void *user, const struct lw__settling *settling) {
     }
 }
 
-const struct lw__layer lw__flow_layer = {.amend = amend, .settled = settled};
+const struct lw__layer lw__flow_layer = {.amend = amend, .settled = settled, .aborted = aborted};
 
 /* ---- starting by a task ------------------------------------------------------------------- */
 

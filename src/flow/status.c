@@ -206,6 +206,13 @@ void lw__sight_show(lw_engine *engine, const struct lw__sight *sight, lw_flow_st
         memcpy(status->payload, record->payload.data, record->payload.size);
 }
 
+void lw__flow_show_gone(const char *flow, const char *id, lw_flow_status *status) {
+    memset(status, 0, sizeof *status);
+    snprintf(status->flow, sizeof status->flow, "%s", flow);
+    snprintf(status->id, sizeof status->id, "%s", id);
+    status->condition = LW_FLOW_GONE;
+}
+
 /* ---- get, list ---------------------------------------------------------------------------- */
 
 int lw_flow_get(lw_engine *engine, const char *name, const char *id, lw_flow_status *status) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "base/text.h"
 
 #include <stdio.h>
 
@@ -43,7 +44,7 @@ static int open_steering(lw_engine *engine, const char *flow_name, const char *i
         return lw__error_set(err, LW_EINVAL, 0, "the id is NULL");
     struct steering *s = lw__alloc(lw__layer_allocator(engine), sizeof *s);
     if (!s)
-        return lw__error_set(err, LW_ENOMEM, 0, "no memory to change \"%s/%.64s\"", flow->name, id);
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory to change \"%s/%s\"", flow->name, id);
     memset(s, 0, offsetof(struct steering, puts));
     s->engine = engine;
     s->flow = flow;
@@ -87,16 +88,17 @@ static void set_bytes(struct steering *s) {
 static int explain(const struct steering *s, int rc) {
     switch (rc) {
     case LW_ENOTFOUND:
-        return lw__error_set(s->err, rc, 0, "there is no \"%s/%.128s\"", s->flow->name, s->id);
+        return lw__error_set(s->err, rc, 0, "there is no \"%s/%s\"", s->flow->name,
+                             lw__text_quote(s->id).text);
     case LW_EFULL:
         return lw__error_set(s->err, rc, 0,
-                             "there is no room for the steps of \"%s/%.64s\": try again later",
-                             s->flow->name, s->id);
+                             "there is no room for the steps of \"%s/%s\": try again later",
+                             s->flow->name, lw__text_quote(s->id).text);
     case LW_ESTOPPING:
         return lw__error_set(s->err, rc, 0, "the engine is stopping and accepts no tasks");
     case LW_ECORRUPT:
-        return lw__error_set(s->err, rc, 0, "the status of \"%s/%.128s\" is damaged", s->flow->name,
-                             s->id);
+        return lw__error_set(s->err, rc, 0, "the status of \"%s/%s\" is damaged", s->flow->name,
+                             lw__text_quote(s->id).text);
     default: return lw__error_set(s->err, rc, 0, "%s", lw_status_text(rc));
     }
 }
@@ -144,12 +146,9 @@ static void tell(const struct steering *s, lw_flow_event_type type, const char *
 /* ---- start -------------------------------------------------------------------------------- */
 
 static int check_start(const struct steering *s, lw_bytes payload) {
-    lw_error detail = {0};
-    if (lw__key_check(s->id, &detail) < 0 || strlen(s->id) > LW_FLOW_ID_MAX)
-        return lw__error_set(s->err, LW_EINVAL, 0,
-                             "the id \"%.64s\" must have 1 to %d bytes of UTF-8 without control "
-                             "characters",
-                             s->id, LW_FLOW_ID_MAX);
+    int rc = lw__key_check("the id", s->id, LW_FLOW_ID_MAX, s->err);
+    if (rc < 0)
+        return rc;
     if (payload.size > LW_FLOW_PAYLOAD_MAX || (payload.size > 0 && !payload.data))
         return lw__error_set(s->err, LW_EINVAL, 0,
                              "the payload has %zu bytes, must have at most %d, and not be NULL",
@@ -211,9 +210,7 @@ int lw_flow_start_get(lw_engine *engine, const char *flow, const char *id, lw_by
         seen = lw_flow_get(engine, flow, id, status);
     } while (rc == LW_EXISTS && seen == LW_ENOTFOUND);
     if (seen == LW_ENOTFOUND) {
-        memset(status, 0, sizeof *status);
-        snprintf(status->id, sizeof status->id, "%s", id);
-        status->condition = LW_FLOW_GONE;
+        lw__flow_show_gone(flow, id, status);
         return rc;
     }
     return seen < 0 ? lw__error_set(err, seen, 0, "%s", lw_status_text(seen)) : rc;
@@ -274,20 +271,26 @@ static int find_setter(struct steering *s) {
     const struct lw__record *record = &s->sight.record;
     const struct lw__flow_state *state = lw__flow_state_of(s->flow, record->state);
     s->step = state ? lw__flow_setter(s->flow, state, s->flag) : NULL;
-    return s->step ? LW_OK
-                   : lw__error_set(s->err, LW_ENOTFOUND, 0,
-                                   "state \"%s\" of flow \"%s\" has no flag \"%.48s\"",
-                                   record->state, s->flow->name, s->flag);
+    if (s->step)
+        return LW_OK;
+    const char *known[LW_FLOW_STEPS_MAX];
+    for (unsigned i = 0; i < s->flow->step_count; i++)
+        known[i] = state && state->steps & LW__STEP_BIT(i) ? s->flow->steps[i].flag : NULL;
+    const char *nearest = lw__name_nearest(s->flag, known, s->flow->step_count);
+    return lw__error_set(
+        s->err, LW_ENOTFOUND, 0, "state \"%s\" of flow \"%s\" has no flag \"%s\"%s%s%s",
+        record->state, s->flow->name, lw__text_quote(s->flag).text,
+        nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
 /* LW_OK: the flag can be set. LW_EXISTS: it is. */
 static int check_set(struct steering *s) {
     const struct lw__record *record = &s->sight.record;
     if (s->generation != 0 && s->generation != s->sight.copy.generation)
-        return lw__error_set(s->err, LW_ELEASE, 0,
-                             "\"%s/%.64s\" has generation %llu, and not %llu any more",
-                             s->flow->name, s->id, (unsigned long long)s->sight.copy.generation,
-                             (unsigned long long)s->generation);
+        return lw__error_set(
+            s->err, LW_ELEASE, 0, "\"%s/%s\" has generation %llu, and not %llu any more",
+            s->flow->name, lw__text_quote(s->id).text, (unsigned long long)s->sight.copy.generation,
+            (unsigned long long)s->generation);
     int rc = find_setter(s);
     if (rc < 0)
         return rc;
@@ -295,9 +298,9 @@ static int check_set(struct steering *s) {
     if (lw__steps_done(s->flow, record) & bit)
         return LW_EXISTS;
     if (record->is_aborted || record->is_at_goal)
-        return lw__error_set(s->err, LW_EINVAL, 0,
-                             "\"%s/%.64s\" is %s: it has no steps to complete", s->flow->name,
-                             s->id, record->is_aborted ? "aborted" : "at its goal");
+        return lw__error_set(s->err, LW_EINVAL, 0, "\"%s/%s\" is %s: it has no steps to complete",
+                             s->flow->name, lw__text_quote(s->id).text,
+                             record->is_aborted ? "aborted" : "at its goal");
     bool is_ready = s->sight.copy.open == 0 && lw__steps_ready(s->flow, record) & bit;
     return is_ready ? LW_OK : LW_PENDING;
 }
@@ -309,10 +312,12 @@ static int plan_set(struct steering *s) {
         return rc;
     if (!lw__record_flag(record, s->step->flag))
         return lw__error_set(s->err, LW_EFULL, 0,
-                             "the record of \"%s/%.64s\" is full of flags that are not declared",
-                             s->flow->name, s->id);
+                             "the record of \"%s/%s\" is full of flags that are not declared",
+                             s->flow->name, lw__text_quote(s->id).text);
     const struct lw__scope_task *task = lw__step_task_in(s->step, &s->sight.copy);
     s->expedited = task ? task->id : 0;
+    if (task)
+        lw__record_note_task(record, s->step->flag, task->attempts, task->error);
     struct lw__advance advance = lw__steps_advance(s->step, record, now_ms(s));
     s->change.action = advance.action;
     s->is_goal = advance.is_goal;
@@ -351,15 +356,28 @@ int lw_flow_set(lw_engine *engine, const char *flow, const char *id, const char 
 
 /* ---- resume, force ------------------------------------------------------------------------ */
 
+/* Steps that have failed before do so no more: their record says that they were given a task. */
+static void note_resumed(struct steering *s, lw__step_set steps) {
+    struct lw__record *record = &s->sight.record;
+    for (unsigned i = 0; i < s->flow->step_count; i++) {
+        const char *name = s->flow->steps[i].flag;
+        if (!(steps & LW__STEP_BIT(i)) || !lw__record_find(record, name))
+            continue;
+        lw__record_flag(record, name)->is_resumed = true;
+    }
+    set_bytes(s);
+}
+
 static int plan_resume(struct steering *s) {
     const struct lw__record *record = &s->sight.record;
     if (record->is_aborted)
         return lw__error_set(s->err, LW_EINVAL, 0,
-                             "\"%s/%.64s\" is aborted: lw_flow_move takes it from there",
-                             s->flow->name, s->id);
+                             "\"%s/%s\" is aborted: lw_flow_move takes it from there",
+                             s->flow->name, lw__text_quote(s->id).text);
     lw__step_set missing = lw__steps_missing(s->flow, record, &s->sight.copy);
     if (missing == 0 || s->sight.copy.open > 0)
         return LW_PENDING;
+    note_resumed(s, missing);
     return put_steps(s, missing, true);
 }
 

@@ -73,6 +73,13 @@ static lw__step_set with_handler(const struct lw__flow *flow, lw__step_set set) 
     return set;
 }
 
+enum lw__scope_action lw__steps_reach_goal(const struct lw__flow_state *state,
+                                           struct lw__record *record, int64_t now_ms) {
+    record->is_at_goal = true;
+    lw__record_note(record, state->goal, now_ms);
+    return state->is_end ? LW__SCOPE_CLOSE : LW__SCOPE_WRITE;
+}
+
 struct lw__advance lw__steps_advance(const struct lw__step *step, struct lw__record *record,
                                      int64_t now_ms) {
     const struct lw__flow *flow = step->flow;
@@ -84,10 +91,7 @@ struct lw__advance lw__steps_advance(const struct lw__step *step, struct lw__rec
     lw__step_set done = lw__steps_done(flow, record);
     advance.started = with_handler(flow, lw__steps_ready(flow, record) & ~ready_before);
     advance.is_goal = (state->steps & ~done) == 0;
-    if (advance.is_goal) {
-        record->is_at_goal = true;
-        lw__record_note(record, state->goal, now_ms);
-        advance.action = state->is_end ? LW__SCOPE_CLOSE : LW__SCOPE_WRITE;
-    }
+    if (advance.is_goal)
+        advance.action = lw__steps_reach_goal(state, record, now_ms);
     return advance;
 }

@@ -64,9 +64,7 @@ static void show(struct waiting *w, int rc, bool is_gone, lw_flow_status *status
         lw__sight_show(w->engine, w->sight, status);
         return;
     }
-    memset(status, 0, sizeof *status);
-    memcpy(status->id, w->id, strlen(w->id) + 1);
-    status->condition = LW_FLOW_GONE;
+    lw__flow_show_gone(w->flow->name, w->id, status);
 }
 
 static int wait_for(struct waiting *w, int64_t timeout_ms, lw_flow_status *status) {

@@ -314,6 +314,39 @@ void lw__pool_write_off(lw_ctx *ctx, uint64_t number) {
     lw__crew_write_off(w);
 }
 
+/* Another takes the place of a live worker. */
+static int replace(lw_pool *pool, struct lw__worker *w) {
+    int rc = LW_OK;
+    lw__mutex_lock(&pool->mu);
+    if (w->state == LW__WORKER_LIVE) {
+        w->state = LW__WORKER_STUCK;
+        set_live_locked(pool, pool->live - 1);
+        rc = may_grow_locked(pool) ? grow_locked(pool, NULL) : LW_EFULL;
+    }
+    if (rc < 0) {
+        w->state = LW__WORKER_LIVE;
+        set_live_locked(pool, pool->live + 1);
+    }
+    lw__mutex_unlock(&pool->mu);
+    return rc;
+}
+
+int lw__pool_replace(lw_ctx *ctx) {
+    char *runner = (char *)ctx - offsetof(struct lw__runner, ctx);
+    struct lw__worker *w = (struct lw__worker *)(void *)runner;
+    lw_pool *pool = w->runner.pool;
+    if (atomic_fetch_or(&ctx->signal, LW__SIGNAL_STUCK) & LW__SIGNAL_STUCK)
+        return LW_OK;
+    int rc = replace(pool, w);
+    if (rc < 0) {
+        atomic_fetch_and(&ctx->signal, ~(uint64_t)LW__SIGNAL_STUCK);
+        return rc;
+    }
+    lw__batch_orphan(pool, &w->batch);
+    lw__attention_withdraw(w);
+    return LW_OK;
+}
+
 uint64_t lw__pool_task_number(const lw_ctx *ctx) {
     return atomic_load(&ctx->signal) >> LW__SIGNAL_SHIFT;
 }

@@ -210,8 +210,9 @@ static int open_fd(lw_ctx *ctx) {
     int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     uint64_t deadline = atomic_load(&ctx->deadline);
     if (fd >= 0 && deadline != LW__NEVER && ctx->clock->is_real) {
-        struct itimerspec at = {.it_value = {.tv_sec = (time_t)(deadline / LW__NS_PER_S),
-                                             .tv_nsec = (long)(deadline % LW__NS_PER_S)}};
+        uint64_t ns = deadline > LW__CLOCK_BASE ? deadline - LW__CLOCK_BASE : 1; /* 0: never */
+        struct itimerspec at = {.it_value = {.tv_sec = (time_t)(ns / LW__NS_PER_S),
+                                             .tv_nsec = (long)(ns % LW__NS_PER_S)}};
         timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL);
     }
     return fd;

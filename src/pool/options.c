@@ -2,6 +2,7 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/names.h"
 #include "pool/pool_internal.h"
 
 #include <sched.h>
@@ -63,9 +64,8 @@ static int validate(const lw_pool_options *o, lw_error *err) {
         return lw__error_set(err, LW_EINVAL, 0,
                              "struct_size is %zu, this library wants %zu: use LW_POOL_OPTIONS(...)",
                              o->struct_size, sizeof *o);
-    if (o->name && (o->name[0] == 0 || strlen(o->name) > LW_POOL_NAME_MAX))
-        return lw__error_set(err, LW_EINVAL, 0, "name \"%.32s\" has %zu letters, must have 1 to %d",
-                             o->name, strlen(o->name), LW_POOL_NAME_MAX);
+    if (o->name && lw__key_check("name", o->name, LW_POOL_NAME_MAX, err) < 0)
+        return LW_EINVAL;
     if ((unsigned)o->overflow > LW_DROP_OLDEST)
         return lw__error_set(err, LW_EINVAL, 0,
                              "overflow is %d, must be LW_BLOCK, LW_REFUSE, LW_CALLER_RUNS or "

@@ -16,4 +16,10 @@ uint64_t lw__pool_task_number(const lw_ctx *ctx);
  * thread. */
 void lw__pool_write_off(lw_ctx *ctx, uint64_t number);
 
+/* Replaces the worker that runs the present task of this context, as if it were stuck. From inside
+ * that task. LW_OK: also if it is written off already. LW_EFULL: there are max_workers + stuck_max
+ * threads, those on their way out included. LW_ESYSTEM, LW_ENOMEM: there is no thread. In all but
+ * the first case nothing has changed. */
+int lw__pool_replace(lw_ctx *ctx);
+
 #endif

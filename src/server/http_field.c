@@ -50,6 +50,8 @@ enum lw__http_event lw__http_refuse(struct lw__http_parser *parser, int status, 
 enum lw__http_event lw__http_line(struct lw__http_parser *parser, const char *data, size_t size,
                                   const struct lw__http_bound *bound, struct lw__slice *line) {
     assert(parser->line <= parser->seen && parser->seen <= size);
+    if (size == 0)
+        return LW__HTTP_MORE; /* nothing was read yet: data may be NULL */
     const char *begin = data + parser->line;
     const char *end =
         size > parser->seen ? memchr(data + parser->seen, '\n', size - parser->seen) : NULL;

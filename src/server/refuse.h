@@ -5,7 +5,8 @@
 #include <legwork/status.h>
 
 /* Writes a status and a sentence into err, if there is one; the arguments may point into it.
- * A sentence that is too long ends in "...". Returns the status, so that refusing is one line. */
+ * What cannot be shown of it is escaped (lw_text_show). A sentence that is too long ends in "...".
+ * Returns the status, so that refusing is one line. */
 LW_PRINTF(3, 4) int lw__refuse(lw_error *err, int status, const char *format, ...);
 
 #endif

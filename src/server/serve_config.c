@@ -89,6 +89,12 @@ static const struct lw__config_row rows[] = {
      .needs_restart = true, .help = "Unfinished tasks; when there are as many, a submit is 503."},
     {"limits", "payloads-max", SIZE(payloads_max, MIB, 1024 * GIB), .fallback = "1GiB",
      .needs_restart = true, .help = "The payloads of unfinished tasks together."},
+    {"limits", "queues-max", COUNT(queues_max, 1, LW_QUEUES_MAX), .fallback = "65536",
+     .needs_restart = true,
+     .help = "Queues that the server knows; a submit that brings one more is 503. Those without a "
+             "task are forgotten at a restart."},
+    {"limits", "kinds-max", COUNT(kinds_max, 1, LW_KINDS_MAX), .fallback = "65536",
+     .needs_restart = true, .help = "Kinds, likewise."},
     {"limits", "buffers-max", SIZE(buffers_max, MIB, 1024 * GIB), .fallback = "256MiB",
      .help = "Requests and answers that are under way together; then others are 503."},
 

@@ -29,7 +29,7 @@ struct lw__serve_config {
     int64_t line_max, header_max, head_max, headers_max, body_max;
     int64_t json_depth_max, json_keys_max;
     int64_t batch_max, claim_max, list_max;
-    int64_t tasks_max, payloads_max, buffers_max;
+    int64_t tasks_max, payloads_max, queues_max, kinds_max, buffers_max;
 
     /* [timeouts] */
     int64_t head_timeout_ms, body_timeout_ms, write_timeout_ms, idle_timeout_ms;

@@ -164,6 +164,12 @@ static bool depend_on(struct lw__index *index, struct lw__task *task, struct lw_
     return true;
 }
 
+/* A task that has ended counts as such once its end is noted: a dependent must not run before the
+ * end that it waits for is durable. */
+static bool has_ended(const struct lw__task *task) {
+    return lw_state_is_terminal(lw__task_state(task)) && lw__journal_has_end(task);
+}
+
 bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__spec *spec = lw__task_spec(task);
     spec->dependencies = NULL;
@@ -175,13 +181,13 @@ bool lw__index_depend_locked(struct lw__index *index, struct lw__task *task) {
             continue; /* it has left, and what leaves had finished: others stay much longer */
         lw__task_lock(on);
         lw_state state = lw__task_state(on);
-        bool can_wait = lw_state_is_terminal(state) || depend_on(index, task, on);
+        bool is_over = has_ended(on), can_wait = is_over || depend_on(index, task, on);
         lw__task_unlock(on);
         if (!can_wait) {
             lw__index_undepend_locked(index, task);
             return false;
         }
-        if ((state == LW_FAILED || state == LW_ABORTED) && spec->after_policy == LW_AFTER_ABORT)
+        if (is_over && state != LW_FINISHED && spec->after_policy == LW_AFTER_ABORT)
             spec->is_doomed = true;
     }
     return true;

@@ -5,8 +5,17 @@
 
 #include <string.h>
 
+/* A task that is aborted, but not in the file: whoever cancels it once more, because the first
+ * answer was LW_EUNSURE, has to wait for that, too. */
+static bool is_abort_unwritten(const struct lw__index *index, const struct lw__task *task) {
+    return index->journal && lw__task_state(task) == LW_ABORTED
+           && lw__task_flags(task) & LW__TASK_UNSAVED && task->is_end_noted;
+}
+
 static int cancel(struct lw__index *index, struct lw__task *task, uint64_t now) {
     lw_state state = lw__task_state(task);
+    if (is_abort_unwritten(index, task))
+        return LW_OK;
     if (lw_state_is_terminal(state))
         return LW_ENOTFOUND;
     if (state == LW_STARTED) {
@@ -102,10 +111,9 @@ static int forget(struct lw__index *index, struct lw__task *task) {
     return LW_OK;
 }
 
-int lw__index_change(struct lw__store *store, uint64_t now, uint64_t id, enum lw__change change) {
-    struct lw__index *index = store->index;
+int lw__index_change_locked(struct lw__index *index, uint64_t now, uint64_t id,
+                            enum lw__change change) {
     int rc = LW_ENOTFOUND;
-    lw__index_lock(index);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     if (task && !lw__index_is_pinned(task)) {
         switch (change) {
@@ -116,8 +124,22 @@ int lw__index_change(struct lw__store *store, uint64_t now, uint64_t id, enum lw
         }
     }
     lw__grace_collect(&index->grace);
-    lw__index_unlock(index);
     return rc;
+}
+
+int lw__index_change(struct lw__store *store, uint64_t now, uint64_t id, enum lw__change change) {
+    lw__index_lock(store->index);
+    int rc = lw__index_change_locked(store->index, now, id, change);
+    lw__index_unlock(store->index);
+    return rc;
+}
+
+bool lw__index_is_noted_locked(const struct lw__index *index, uint64_t id) {
+    const struct lw__task *task = lw__ids_find(&index->ids, id);
+    if (!task)
+        return true;
+    bool is_terminal = lw_state_is_terminal(lw__task_state(task));
+    return !(task->notes & LW__NOTE_LOST) && (!is_terminal || lw__journal_has_end(task));
 }
 
 bool lw__index_mark_stuck(struct lw__index *index, uint64_t id, uint64_t token) {

@@ -2,9 +2,6 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "base/text.h"
-
-#include <string.h>
 
 #define RUN_AT_MS_MAX (INT64_MAX / 1000000 / 2) /* the year 2116: times in ns have room to spare */
 
@@ -105,7 +102,7 @@ int lw__check_fields(const lw_task *task, lw_error *err) {
     if (rc == LW_OK)
         rc = check_orders(task, err);
     if (rc == LW_OK && task->key)
-        rc = lw__key_check(task->key, err);
+        rc = lw__key_check("key", task->key, LW_KEY_MAX, err);
     return rc;
 }
 
@@ -114,22 +111,11 @@ int lw__check_task(const lw_task *task, lw_error *err) {
         return lw__error_set(err, LW_EINVAL, 0, "the task is NULL");
     if (task->struct_size != sizeof *task)
         return lw__error_set(err, LW_EINVAL, 0,
-                             "struct_size of the task is %zu, must be %zu: use LW_TASK(...)",
+                             "struct_size of the task is %zu, must be %zu: it is none of this "
+                             "version, was not made by LW_TASK or LW_TASK_INIT, or is gone (in C++ "
+                             "LW_TASK lives to the end of its statement)",
                              task->struct_size, sizeof *task);
     if (!task->kind && !task->run)
         return lw__error_set(err, LW_EINVAL, 0, "the task has no kind, and no function either");
     return LW_OK;
-}
-
-int lw__check_shown(const char *what, const char *text, size_t max, lw_error *err) {
-    char head[LW_KEY_MAX + 1];
-    lw_error said;
-    size_t size = strnlen(text, max + 1);
-    if (size > max)
-        size = lw__text_cut(text, max);
-    memcpy(head, text, size);
-    head[size] = 0;
-    if (size == 0 || lw__key_check(head, &said) == LW_OK)
-        return LW_OK;
-    return lw__error_set(err, LW_EINVAL, 0, "%s%s", what, said.message + strlen("key"));
 }

@@ -1,5 +1,5 @@
 /* What a task must be to be accepted, as far as that can be told without a store: for an engine,
- * and for an outbox, which has none. And what a text must be to stand in a log line. */
+ * and for an outbox, which has none. */
 #ifndef LW_STORE_CHECK_H
 #define LW_STORE_CHECK_H
 
@@ -10,10 +10,5 @@ int lw__check_task(const lw_task *task, lw_error *err);
 
 /* All that it says, but for the names of its kind and queue (base/names.h). Likewise. */
 int lw__check_fields(const lw_task *task, lw_error *err);
-
-/* Whether the first `max` bytes of a text (at most LW_KEY_MAX) can be shown: what a key may not
- * have (lw__key_check) they may not have either. An empty text can. `what` begins the sentence.
- * Likewise. */
-int lw__check_shown(const char *what, const char *text, size_t max, lw_error *err);
 
 #endif

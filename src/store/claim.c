@@ -5,9 +5,30 @@
  * task stays where it is in memory until its worker has settled it. */
 #include "store/step.h"
 
-static uint32_t take(struct lw__index *index, struct lw__claim *claim) {
+/* The lane that is next and whose kind has a place; NULL: none. */
+static struct lw__lane *next_lane(struct lw__index *index) {
+    if (__builtin_expect(index->short_kinds != NULL, 0))
+        lw__index_open_some_locked(index);
     struct lw__lane *lane = lw__order_next(&index->order);
-    if (!lane || claim->max == 0 || index->restraints & LW__STORE_NO_CLAIM || index->is_halted)
+    while (lane) {
+        struct lw__queue *queue = lw__index_queue_of_lane(lane);
+        if (__builtin_expect(queue->withheld != NULL, 0)) {
+            lw__index_open_queue_locked(index, queue); /* whose turn it still is */
+            lane = lw__order_next(&index->order);
+        }
+        if (__builtin_expect(!lw__kind_is_full(lane->kind), 1))
+            return lane;
+        lw__index_withhold_locked(index, lane);
+        lane = lw__order_next(&index->order);
+    }
+    return NULL;
+}
+
+static uint32_t take(struct lw__index *index, struct lw__claim *claim) {
+    if (claim->max == 0 || index->restraints & LW__STORE_NO_CLAIM || index->is_halted)
+        return 0;
+    struct lw__lane *lane = next_lane(index);
+    if (!lane)
         return 0;
     struct lw__kind *kind = lane->kind;
     /* Of a kind with a limit a batch would keep places from others. */
@@ -16,8 +37,8 @@ static uint32_t take(struct lw__index *index, struct lw__claim *claim) {
         lw__order_take(&index->order, claim->tasks, is_limited ? 1 : claim->max, &lane);
     kind->claimed += count;
     index->claimed += count;
-    if (is_limited && kind->claimed >= kind->concurrency)
-        lw__index_review_kind_locked(index, kind);
+    if (is_limited && lw__kind_is_full(kind))
+        lw__index_withhold_locked(index, lane);
     return count;
 }
 
@@ -32,10 +53,9 @@ void lw__index_take_locked(struct lw__index *index, struct lw__claim *claim) {
 
 void lw__index_count_out_kind_locked(struct lw__index *index, struct lw__kind *kind,
                                      uint32_t count) {
-    bool was_full = kind->claimed >= kind->concurrency;
     kind->claimed -= count;
-    if (was_full)
-        lw__index_review_kind_locked(index, kind);
+    if (kind->concurrency != UINT32_MAX && kind->withheld)
+        lw__index_open_withheld_locked(index, kind, count);
 }
 
 void lw__index_disclaim_locked(struct lw__index *index, struct lw__kind *kind, uint32_t count) {

@@ -66,6 +66,7 @@ void lw__index_end_locked(struct lw__index *index, struct lw__task *task, uint64
         return;
     }
     task->link.next = task->link.previous = NULL; /* not told, not retained: nobody's yet */
+    task->is_end_noted = false;
     lw__journal_note(index->journal, LW__JOURNAL_END, task);
 }
 
@@ -86,6 +87,13 @@ void lw__index_end_durable_locked(struct lw__index *index, struct lw__task *task
         tell_or_retain(index, task, now);
 }
 
+static void take_out_locked(struct lw__index *index, struct lw__task *task) {
+    const struct lw__lane *lane = task->place.lane;
+    lw__order_remove(&index->order, task);
+    if (lane->count == 0)
+        lw__index_pass_place_locked(index, lane->kind);
+}
+
 void lw__index_detach_locked(struct lw__index *index, struct lw__task *task) {
     struct lw__kind *kind = lw__index_kind_of(index, task);
     switch (lw__task_state(task)) {
@@ -101,7 +109,7 @@ void lw__index_detach_locked(struct lw__index *index, struct lw__task *task) {
         break;
     case LW_ENQUEUED:
         if (task->place.lane)
-            lw__order_remove(&index->order, task);
+            take_out_locked(index, task);
         break;
     default: break;
     }
@@ -131,15 +139,17 @@ bool lw__index_abort_idle_locked(struct lw__index *index, struct lw__task *task,
     bool can_abort = was_idle || lw__task_state(task) == LW_ENQUEUED;
     if (can_abort && errors)
         lw__put(&task->errors, errors); /* without memory it goes without saying */
-    if (can_abort)
-        lw__index_move_locked(index, task, LW__EVENT_ABORT, now);
     if (can_abort && index->journal)
         lw__task_flag(task, LW__TASK_UNSAVED, 0); /* whoever has claimed it notes the end */
+    if (can_abort)
+        lw__index_move_locked(index, task, LW__EVENT_ABORT, now);
     lw__task_unlock(task);
     /* Not under the task's lock: retiring may wait for readers, and they wait for that lock. */
     struct lw__errors *unused = !can_abort ? errors : errors ? old : NULL;
     if (unused)
         lw__index_retire_block_locked(index, unused, unused->size);
+    if (can_abort && lw__task_flags(task) & LW__TASK_SCOPED)
+        lw__scope_note_abort_locked(index, task, reason);
     if (was_idle)
         lw__index_end_locked(index, task, now);
     return can_abort;
@@ -209,4 +219,35 @@ void lw__index_told(struct lw__store *store, uint64_t now, struct lw__task *task
         lw__lean_shed_locked(index, task);
     lw__retain_locked(index, task, now);
     lw__index_unlock(index);
+}
+
+/* Whether a worker of this process has it. */
+static bool is_held_here(struct lw__index *index, const struct lw__task *task) {
+    switch (lw__task_state(task)) {
+    case LW_STARTED: return lw__lease_find(index, task->id) == NULL;
+    case LW_ENQUEUED: return task->place.lane == NULL;
+    default: return false;
+    }
+}
+
+bool lw__index_take_left(struct lw__index *index, uint64_t id, bool is_last,
+                         struct lw__left *left) {
+    *left = (struct lw__left){.on_end = NULL};
+    lw__index_lock(index);
+    struct lw__task *task = lw__ids_find(&index->ids, id);
+    struct lw__spec *spec = task ? lw__task_spec(task) : NULL;
+    if (spec && !lw_state_is_terminal(lw__task_state(task))
+        && (is_last || !is_held_here(index, task))) {
+        bool is_spent = lw__task_flags(task) & LW__TASK_SPENT;
+        *left = (struct lw__left){.on_end = spec->on_end,
+                                  .user = spec->user,
+                                  .on_drop = is_spent ? NULL : spec->on_drop,
+                                  .arg = spec->arg};
+        spec->on_end = NULL;
+        lw__task_lock(task);
+        lw__task_flag(task, LW__TASK_SPENT, LW__TASK_TOLD);
+        lw__task_unlock(task);
+    }
+    lw__index_unlock(index);
+    return left->on_end || left->on_drop;
 }

@@ -2,7 +2,10 @@
  * long. Those of one kind or queue are all of the same moment. */
 #include "store/index.h"
 
+#include "base/clock.h"
 #include "base/error.h"
+
+#include <errno.h>
 
 static void copy_kind_locked(const struct lw__kind *kind, struct lw__kind_figures *figures) {
     *figures = (struct lw__kind_figures){
@@ -31,7 +34,7 @@ uint32_t lw__index_kind_figures(struct lw__index *index, uint32_t first,
     uint32_t count = 0;
     lw__index_lock(index);
     while (count < max && count < LW__FIGURES_MAX && first + count < index->kind_count) {
-        copy_kind_locked(index->kinds[first + count], &figures[count]);
+        copy_kind_locked(lw__index_kind_at(index, first + count), &figures[count]);
         count++;
     }
     lw__index_unlock(index);
@@ -59,26 +62,11 @@ uint32_t lw__index_queue_figures(struct lw__index *index, uint32_t first,
     uint32_t count = 0;
     lw__index_lock(index);
     while (count < max && count < LW__FIGURES_MAX && first + count < index->queue_count) {
-        copy_queue_locked(index->queues[first + count], &figures[count]);
+        copy_queue_locked(lw__index_queue_at(index, first + count), &figures[count]);
         count++;
     }
     lw__index_unlock(index);
     return count;
-}
-
-/* The first lane at or after (queue, kind); NULL: none. Looks at a bounded number of places. */
-static struct lw__lane *next_lane_locked(const struct lw__index *index, uint32_t *queue,
-                                         uint32_t *kind, uint32_t *looks) {
-    for (; *queue < index->queue_count; ++*queue, *kind = 0) {
-        const struct lw__queue *q = index->queues[*queue];
-        for (; *kind<q->lane_capacity && * looks> 0; ++*kind, --*looks) {
-            if (q->lanes[*kind])
-                return q->lanes[*kind];
-        }
-        if (*looks == 0)
-            return NULL;
-    }
-    return NULL;
 }
 
 bool lw__index_lane_figures(struct lw__index *index, struct lw__lane_cursor *cursor,
@@ -86,24 +74,52 @@ bool lw__index_lane_figures(struct lw__index *index, struct lw__lane_cursor *cur
     uint32_t looks = 16 * LW__FIGURES_MAX;
     *count = 0;
     lw__index_lock(index);
-    while (*count < max && *count < LW__FIGURES_MAX) {
-        struct lw__lane *lane = next_lane_locked(index, &cursor->queue, &cursor->kind, &looks);
-        if (!lane)
+    for (; cursor->queue < index->queue_count && looks > 0; looks--) {
+        const struct lw__queue *queue = lw__index_queue_at(index, cursor->queue);
+        const struct lw__lane *lane =
+            cursor->lane ? cursor->lane->next_of_queue : queue->order.lanes;
+        if (lane && (*count == max || *count == LW__FIGURES_MAX))
             break;
-        figures[(*count)++] = (struct lw__lane_figures){.queue = index->queues[cursor->queue]->name,
-                                                        .kind = index->kinds[cursor->kind]->name,
-                                                        .enqueued = lane->count};
-        cursor->kind++;
+        if (lane)
+            figures[(*count)++] =
+                (struct lw__lane_figures){.queue = queue->number,
+                                          .kind = ((const struct lw__kind *)lane->kind)->number,
+                                          .enqueued = lane->count};
+        cursor->lane = lane;
+        cursor->queue += !lane;
     }
     bool has_more = cursor->queue < index->queue_count;
     lw__index_unlock(index);
     return has_more;
 }
 
-int lw__index_explain_status(struct lw__index *index, int status, lw_error *err) {
+bool lw__index_is_slow_locked(const struct lw__index *index) {
+    return index->busy_since > 0
+           && lw__now(lw__clock_system()) > index->busy_since + (uint64_t)LW__SLOW_NS;
+}
+
+static void tell_slow(uint64_t since, lw_error *trouble) {
+    lw__error_set(
+        trouble, LW_ESYSTEM, ETIMEDOUT,
+        "the disk hangs: a commit is under way for %llu s, and nothing else can be "
+        "written; look at the kernel's log, and what else uses the disk",
+        (unsigned long long)((lw__now(lw__clock_system()) - since) / (uint64_t)LW__NS_PER_S));
+}
+
+bool lw__index_trouble(struct lw__index *index, lw_error *trouble) {
     lw__index_lock(index);
-    lw_error trouble = index->trouble;
+    bool is_halted = index->is_halted, is_slow = !is_halted && lw__index_is_slow_locked(index);
+    *trouble = index->trouble;
+    uint64_t since = index->busy_since;
     lw__index_unlock(index);
+    if (is_slow)
+        tell_slow(since, trouble);
+    return is_halted || is_slow;
+}
+
+int lw__index_explain_status(struct lw__index *index, int status, lw_error *err) {
+    lw_error trouble;
+    lw__index_trouble(index, &trouble);
     if (trouble.status != status)
         return lw__error_set(err, status, 0, "%s", lw_status_text(status));
     return lw__error_set(err, status, trouble.native, "%s%s",
@@ -123,6 +139,11 @@ void lw__index_figures(struct lw__index *index, struct lw__store_figures *figure
         .swept = index->swept,
         .untold = index->telling_count,
         .lingering = index->lingering,
+        .is_durable = index->journal != NULL,
+        .is_halted = index->is_halted || lw__index_is_slow_locked(index),
+        .errors = index->errors,
+        .committed_at = index->committed_at,
+        .pending = index->journal ? index->journal->pending : 0,
     };
     lw__index_unlock(index);
 }

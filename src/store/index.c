@@ -20,9 +20,11 @@ static void free_lines(struct lw__index *index, void *block, size_t size) {
     lw__free_aligned(&index->allocator, block, size, LW__LINE);
 }
 
-static void free_lanes(struct lw__index *index, struct lw__queue *queue) {
+static void free_lane_tables(struct lw__index *index, struct lw__queue *queue) {
     if (queue->lanes)
         free_lines(index, queue->lanes, queue->lane_capacity * sizeof *queue->lanes);
+    lw__free(&index->allocator, queue->more_lanes,
+             queue->more_capacity * sizeof(struct lw__lane *));
 }
 
 /* Under mu. */
@@ -159,9 +161,16 @@ int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
                   "LW_TASKS_MAX");
     lw__order_init(&index->order, &index->allocator);
     lw__keys_init(&index->keys, &index->allocator, options->secret, is_same_key);
+    if (!lw__name_table_open(&index->kind_names, &index->allocator, options->secret[0])
+        || !lw__name_table_open(&index->queue_names, &index->allocator, options->secret[0])) {
+        lw__name_table_close(&index->kind_names, &index->allocator);
+        lw__free_aligned(options->allocator, index, sizeof *index, _Alignof(struct lw__index));
+        return lw__error_set(err, LW_ENOMEM, 0, "no memory for the store");
+    }
     uint64_t now = lw__now(options->clock);
     lw__timer_init(&index->scheduled, now);
     lw__timer_init(&index->alarms, now);
+    index->last_short_kind = &index->short_kinds;
     lw__ring_init_links(&index->telling);
     lw__ring_init_links(&index->releasing);
     lw__leases_init(index);
@@ -179,7 +188,8 @@ int lw__index_open(struct lw__index **out, const struct lw__store_ops *ops,
 /* At the end, when nobody else looks: hands back what was not run, and frees. */
 static void free_task(struct lw__index *index, struct lw__task *task) {
     struct lw__spec *spec = lw__task_spec(task);
-    if (spec && spec->on_drop && !lw_state_is_terminal(lw__task_state(task)))
+    if (spec && spec->on_drop && !lw_state_is_terminal(lw__task_state(task))
+        && !(lw__task_flags(task) & LW__TASK_SPENT))
         spec->on_drop(spec->arg);
     if (spec && spec->member)
         lw__free(&index->allocator, spec->member, sizeof *spec->member);
@@ -193,24 +203,37 @@ static void free_task(struct lw__index *index, struct lw__task *task) {
         lw__free(&index->allocator, output, output->size);
 }
 
+static void free_past_kinds(struct lw__index *index) {
+    size_t capacity = 1;
+    while (capacity < index->past_kind_count)
+        capacity *= 2;
+    lw__free(&index->allocator, index->past_kinds, capacity * sizeof *index->past_kinds);
+}
+
 static void free_kinds_and_queues(struct lw__index *index) {
     const lw_allocator *allocator = &index->allocator;
     for (uint32_t q = 0; q < index->queue_count; q++) {
-        struct lw__queue *queue = index->queues[q];
-        for (uint32_t k = 0; k < queue->lane_capacity; k++) {
-            if (!queue->lanes[k])
-                continue;
-            lw__order_free_lane(&index->order, queue->lanes[k]);
-            free_lines(index, queue->lanes[k], sizeof(struct lw__lane));
+        struct lw__queue *queue = lw__index_queue_at(index, q);
+        struct lw__lane *next;
+        for (struct lw__lane *lane = queue->order.lanes; lane; lane = next) {
+            next = lane->next_of_queue;
+            lw__order_free_lane(&index->order, lane);
+            free_lines(index, lane, sizeof *lane);
         }
-        free_lanes(index, queue);
+        free_lane_tables(index, queue);
         lw__order_free_queue(&index->order, &queue->order);
         free_lines(index, queue, sizeof *queue);
     }
-    for (uint32_t k = 0; k < index->kind_count; k++)
-        free_lines(index, index->kinds[k], sizeof(struct lw__kind));
-    lw__free(allocator, index->kinds, LW_KINDS_MAX * sizeof(struct lw__kind *));
-    lw__free(allocator, index->queues, LW_QUEUES_MAX * sizeof(struct lw__queue *));
+    for (uint32_t k = 0; k < index->kind_count; k++) {
+        struct lw__kind *kind = lw__index_kind_at(index, k);
+        lw__order_free_kind(&index->order, &kind->order);
+        free_lines(index, kind, sizeof *kind);
+    }
+    lw__name_table_close(&index->kind_names, allocator);
+    lw__name_table_close(&index->queue_names, allocator);
+    lw__table_free(&index->kinds, allocator);
+    lw__table_free(&index->queues, allocator);
+    free_past_kinds(index);
 }
 
 void lw__index_close(struct lw__store *store) {
@@ -233,28 +256,72 @@ void lw__index_close(struct lw__store *store) {
 
 /* ---- kinds -------------------------------------------------------------------------------- */
 
-static struct lw__kind *find_kind_locked(struct lw__index *index, const char *name) {
-    for (uint32_t i = 0; i < index->kind_count; i++) {
-        if (strcmp(index->kinds[i]->name, name) == 0)
-            return index->kinds[i];
-    }
-    return NULL;
+/* NULL: no entry. */
+static struct lw__kind *kind_of_entry(struct lw__name_entry *entry) {
+    return entry ? (void *)((char *)entry - offsetof(struct lw__kind, entry)) : NULL;
 }
 
-/* The default is what a kind without a handler has: kept for a day, or 100,000 of them. */
-static void init_kind(struct lw__kind *kind, const char *name, uint16_t number) {
+static struct lw__kind *find_kind_locked(struct lw__index *index, const char *name) {
+    return kind_of_entry(lw__name_table_find(&index->kind_names, name));
+}
+
+/* Room for one more in both tables. */
+static bool reserve_name(struct lw__index *index, struct lw__table *numbers, uint32_t count,
+                         struct lw__name_table *names) {
+    return lw__table_reserve(numbers, &index->allocator, count + 1)
+           && lw__name_table_reserve(names, &index->allocator);
+}
+
+/* What a kind without a handler has: kept for a day, or 100,000 of them. */
+void lw__kind_set_default_retention(struct lw__retention_settings retention[3]) {
+    for (int i = 0; i < 3; i++) {
+        retention[i].ttl_ns = (i == LW__RETAINED_FAILED ? 86400 : 900) * LW__NS_PER_S;
+        retention[i].max = 100000;
+        retention[i].byte_max = LW__RETAINED_BYTES;
+    }
+}
+
+int lw__index_add_past_kind(struct lw__index *index, struct lw__past_kind **added) {
+    uint32_t count = index->past_kind_count;
+    size_t size = sizeof **added;
+    if (count == LW__PAST_KINDS_MAX)
+        return LW_EFULL;
+    struct lw__past_kind *kinds = index->past_kinds;
+    if ((count & (count - 1)) == 0) /* its capacity is the next power of two */
+        kinds = lw__resize(&index->allocator, kinds, count * size, (count ? 2 * count : 1) * size);
+    if (!kinds)
+        return LW_ENOMEM;
+    index->past_kinds = kinds;
+    *added = &kinds[index->past_kind_count++];
+    memset(*added, 0, size);
+    lw__kind_set_default_retention((*added)->retention);
+    return LW_OK;
+}
+
+static void find_retention(const struct lw__index *index, const char *name,
+                           struct lw__retention_settings retention[3]) {
+    lw__kind_set_default_retention(retention);
+    for (uint32_t i = 0; i < index->past_kind_count; i++) {
+        const struct lw__past_kind *past = &index->past_kinds[i];
+        if (strcmp(past->name, name) == 0)
+            memcpy(retention, past->retention, sizeof past->retention);
+    }
+}
+
+static void init_kind(const struct lw__index *index, struct lw__kind *kind, const char *name) {
+    struct lw__retention_settings retention[3];
     memcpy(kind->name, name, strnlen(name, LW_NAME_MAX));
-    kind->number = number;
+    kind->number = (uint16_t)index->kind_count;
     kind->concurrency = UINT32_MAX;
     kind->crashes = 3;
     kind->max_age_ns = UINT64_MAX;
+    kind->last_withheld = &kind->withheld;
+    find_retention(index, kind->name, retention);
     for (int i = 0; i < 3; i++) {
         struct lw__retained *retained = &kind->retained[i];
         retained->alarm.type = LW__ALARM_RETAINED;
         retained->kind = kind;
-        retained->settings.ttl_ns = (i == LW__RETAINED_FAILED ? 86400 : 900) * LW__NS_PER_S;
-        retained->settings.max = 100000;
-        retained->settings.byte_max = LW__RETAINED_BYTES;
+        retained->settings = retention[i];
         lw__ring_init_links(&retained->ring);
     }
 }
@@ -262,15 +329,14 @@ static void init_kind(struct lw__kind *kind, const char *name, uint16_t number) 
 static int add_kind_locked(struct lw__index *index, const char *name, uint16_t *number) {
     if (index->kind_count == LW_KINDS_MAX)
         return LW_EFULL;
-    if (!index->kinds)
-        index->kinds = lw__alloc(&index->allocator, LW_KINDS_MAX * sizeof(struct lw__kind *));
-    if (!index->kinds)
+    if (!reserve_name(index, &index->kinds, index->kind_count, &index->kind_names))
         return LW_ENOMEM;
     struct lw__kind *kind = alloc_lines(index, sizeof *kind);
     if (!kind)
         return LW_ENOMEM;
-    init_kind(kind, name, (uint16_t)index->kind_count);
-    index->kinds[index->kind_count++] = kind;
+    init_kind(index, kind, name);
+    lw__name_table_add(&index->kind_names, &kind->entry, kind->name);
+    lw__table_set(&index->kinds, index->kind_count++, kind);
     *number = kind->number;
     return LW_OK;
 }
@@ -304,7 +370,7 @@ void lw__index_set_kind(struct lw__store *store, uint16_t number,
                         const struct lw__kind_options *options) {
     struct lw__index *index = store->index;
     lw__index_lock(index);
-    struct lw__kind *kind = index->kinds[number];
+    struct lw__kind *kind = lw__index_kind_at(index, number);
     kind->has_handler = options->has_handler;
     kind->is_kept |= options->is_kept; /* it may have tasks that are */
     kind->concurrency = options->concurrency;
@@ -327,19 +393,14 @@ void lw__index_set_kind(struct lw__store *store, uint16_t number,
 /* ---- queues ------------------------------------------------------------------------------- */
 
 static struct lw__queue *find_queue_locked(struct lw__index *index, const char *name) {
-    for (uint32_t i = 0; i < index->queue_count; i++) {
-        if (strcmp(index->queues[i]->name, name) == 0)
-            return index->queues[i];
-    }
-    return NULL;
+    struct lw__name_entry *entry = lw__name_table_find(&index->queue_names, name);
+    return entry ? (void *)((char *)entry - offsetof(struct lw__queue, entry)) : NULL;
 }
 
 static int add_queue_locked(struct lw__index *index, const char *name, uint16_t *number) {
     if (index->queue_count == LW_QUEUES_MAX)
         return LW_EFULL;
-    if (!index->queues)
-        index->queues = lw__alloc(&index->allocator, LW_QUEUES_MAX * sizeof(struct lw__queue *));
-    if (!index->queues)
+    if (!reserve_name(index, &index->queues, index->queue_count, &index->queue_names))
         return LW_ENOMEM;
     struct lw__queue *queue = alloc_lines(index, sizeof *queue);
     if (!queue)
@@ -352,7 +413,8 @@ static int add_queue_locked(struct lw__index *index, const char *name, uint16_t 
         free_lines(index, queue, sizeof *queue);
         return LW_ENOMEM;
     }
-    index->queues[index->queue_count++] = queue;
+    lw__name_table_add(&index->queue_names, &queue->entry, queue->name);
+    lw__table_set(&index->queues, index->queue_count++, queue);
     *number = queue->number;
     return LW_OK;
 }
@@ -374,7 +436,7 @@ void lw__index_set_queue(struct lw__store *store, uint16_t number, uint32_t weig
                          uint64_t byte_limit) {
     struct lw__index *index = store->index;
     lw__index_lock(index);
-    struct lw__queue *queue = index->queues[number];
+    struct lw__queue *queue = lw__index_queue_at(index, number);
     lw__order_set_weight(&index->order, &queue->order, weight);
     queue->limit = limit;
     queue->byte_limit = byte_limit;
@@ -383,61 +445,118 @@ void lw__index_set_queue(struct lw__store *store, uint16_t number, uint32_t weig
 
 /* ---- lanes -------------------------------------------------------------------------------- */
 
-static bool grow_lanes(struct lw__index *index, struct lw__queue *queue, uint32_t kind) {
-    uint32_t capacity = queue->lane_capacity ? queue->lane_capacity : 8;
+static bool grow_near_lanes(struct lw__index *index, struct lw__queue *queue, uint32_t kind) {
+    uint32_t old = queue->lane_capacity, capacity = old ? old : 8;
+    if (kind < old)
+        return true;
     while (capacity <= kind)
         capacity *= 2;
     struct lw__lane **lanes = alloc_lines(index, capacity * sizeof *lanes);
     if (!lanes)
         return false;
-    for (uint32_t i = 0; i < queue->lane_capacity; i++)
+    for (uint32_t i = 0; i < old; i++)
         lanes[i] = queue->lanes[i];
-    free_lanes(index, queue);
+    if (queue->lanes)
+        free_lines(index, queue->lanes, old * sizeof *lanes);
     queue->lanes = lanes;
     queue->lane_capacity = capacity;
     return true;
 }
 
-static uint32_t reasons_to_shut(const struct lw__kind *kind, const struct lw__queue *queue) {
-    return (kind->has_handler ? 0 : LW__SHUT_NO_HANDLER)
-           | (kind->claimed >= kind->concurrency ? LW__SHUT_LIMIT : 0)
-           | (queue->is_paused ? LW__SHUT_PAUSED : 0);
+/* Where the lane of a kind stands, or would. */
+static struct lw__lane **far_place(struct lw__lane **table, uint32_t capacity, uint32_t kind) {
+    uint32_t at = kind * UINT32_C(0x9e3779b1) >> 8 & (capacity - 1);
+    while (table[at] && ((const struct lw__kind *)table[at]->kind)->number != kind)
+        at = (at + 1) & (capacity - 1);
+    return &table[at];
 }
 
-struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind_number,
-                                       uint16_t queue_number) {
-    struct lw__queue *queue = index->queues[queue_number];
+struct lw__lane *lw__index_find_far_lane(const struct lw__queue *queue, uint32_t kind) {
+    return queue->more_count > 0 ? *far_place(queue->more_lanes, queue->more_capacity, kind) : NULL;
+}
+
+static bool grow_far_lanes(struct lw__index *index, struct lw__queue *queue) {
+    uint32_t old = queue->more_capacity, capacity = old ? 2 * old : 4;
+    if (queue->more_count < old / 2)
+        return true;
+    struct lw__lane **table = lw__alloc_zero(&index->allocator, capacity * sizeof *table);
+    if (!table)
+        return false;
+    for (uint32_t i = 0; i < old; i++) {
+        struct lw__lane *lane = queue->more_lanes[i];
+        if (lane)
+            *far_place(table, capacity, ((const struct lw__kind *)lane->kind)->number) = lane;
+    }
+    lw__free(&index->allocator, queue->more_lanes, old * sizeof *table);
+    queue->more_lanes = table;
+    queue->more_capacity = capacity;
+    return true;
+}
+
+static bool reserve_lane(struct lw__index *index, struct lw__queue *queue, uint32_t kind) {
+    return kind < LW__LANES_BY_NUMBER ? grow_near_lanes(index, queue, kind)
+                                      : grow_far_lanes(index, queue);
+}
+
+static void place_lane(struct lw__queue *queue, uint32_t kind, struct lw__lane *lane) {
+    if (kind < LW__LANES_BY_NUMBER) {
+        queue->lanes[kind] = lane;
+    } else {
+        *far_place(queue->more_lanes, queue->more_capacity, kind) = lane;
+        queue->more_count++;
+    }
+}
+
+static uint32_t reasons_to_shut(const struct lw__lane *lane) {
+    const struct lw__kind *kind = lane->kind;
+    return (kind->has_handler ? 0 : LW__SHUT_NO_HANDLER) | (lane->shut & LW__SHUT_LIMIT)
+           | (lw__index_queue_of_lane(lane)->is_paused ? LW__SHUT_PAUSED : 0);
+}
+
+void lw__index_shut_lane_locked(struct lw__index *index, struct lw__lane *lane, uint32_t reasons) {
+    const struct lw__kind *kind = lane->kind;
+    bool is_offered = reasons == LW__SHUT_NO_HANDLER && !kind->is_kept;
+    if (!is_offered)
+        lw__order_offer(&index->order, lane, false);
+    lw__order_shut(&index->order, lane, reasons);
+    if (is_offered)
+        lw__order_offer(&index->order, lane, true);
+}
+
+struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint32_t kind_number,
+                                       uint32_t queue_number) {
+    struct lw__queue *queue = lw__index_queue_at(index, queue_number);
     struct lw__lane *known = lw__index_find_lane(queue, kind_number);
     if (known)
         return known;
-    if (kind_number >= queue->lane_capacity && !grow_lanes(index, queue, kind_number))
+    if (!reserve_lane(index, queue, kind_number))
         return NULL;
     struct lw__lane *lane = alloc_lines(index, sizeof *lane);
     if (!lane)
         return NULL;
-    struct lw__kind *kind = index->kinds[kind_number];
-    if (!lw__order_add_lane(&index->order, &queue->order, lane, kind)) {
+    struct lw__kind *kind = lw__index_kind_at(index, kind_number);
+    if (!lw__order_add_lane(&index->order, &queue->order, lane, kind, &kind->order)) {
         free_lines(index, lane, sizeof *lane);
         return NULL;
     }
     lane->next_of_kind = kind->lanes;
     kind->lanes = lane;
-    queue->lanes[kind_number] = lane;
-    lw__order_shut(&index->order, lane, reasons_to_shut(kind, queue));
+    place_lane(queue, kind_number, lane);
+    lw__index_shut_lane_locked(index, lane, reasons_to_shut(lane));
     return lane;
 }
 
 void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind) {
     size_t ready = index->order.ready_count;
     for (struct lw__lane *lane = kind->lanes; lane; lane = lane->next_of_kind) {
-        uint32_t reasons = reasons_to_shut(kind, lw__index_queue_of_lane(lane));
-        if (reasons == lane->shut)
-            continue;
-        lw__order_shut(&index->order, lane, reasons);
-        lw__lease_announce_locked(index, lane);
+        bool was_offered = lane->is_offered;
+        lw__index_shut_lane_locked(index, lane, reasons_to_shut(lane));
+        if (!was_offered)
+            lw__lease_announce_locked(index, lane);
     }
     if (index->order.ready_count > ready)
         index->hooks.wake(index->hooks.user);
+    lw__index_open_withheld_locked(index, kind, UINT32_MAX);
 }
 
 int lw__index_pause(struct lw__store *store, const char *name, bool is_paused) {
@@ -446,11 +565,11 @@ int lw__index_pause(struct lw__store *store, const char *name, bool is_paused) {
     struct lw__queue *queue = find_queue_locked(index, name);
     if (queue && queue->is_paused != is_paused) {
         queue->is_paused = is_paused;
-        for (uint32_t k = 0; k < queue->lane_capacity; k++) {
-            if (!queue->lanes[k])
-                continue;
-            lw__order_shut(&index->order, queue->lanes[k], reasons_to_shut(index->kinds[k], queue));
-            lw__lease_announce_locked(index, queue->lanes[k]);
+        for (struct lw__lane *lane = queue->order.lanes; lane; lane = lane->next_of_queue) {
+            lw__index_shut_lane_locked(index, lane, reasons_to_shut(lane));
+            lw__lease_announce_locked(index, lane);
+            if (is_paused && lane->count > 0)
+                lw__index_pass_place_locked(index, lane->kind);
         }
         if (!is_paused && index->order.ready_count > 0)
             index->hooks.wake(index->hooks.user);

@@ -6,6 +6,7 @@
  *     put.c       accept (plain.c: the hot path)        ids.c  keys.c    find
  *     room.c      limits, and dropping to keep them
  *     claim.c     take, put back (step.h: begin, end)   retained.c       terminal tasks, by age
+ *     withhold.c  lanes of kinds at their limit         turns.c          whose turn it is
  *     settle.c    outcomes of attempts                  awaits.c         who waits for whom
  *     end.c       what follows from a terminal state    blocks.c         spec, errors, output
  *     change.c    cancel, retry, forget                 sweep.c          what is due
@@ -30,7 +31,9 @@
 #include "base/futex.h"
 #include "base/grace.h"
 #include "base/mutex.h"
+#include "base/name_table.h"
 #include "base/slab.h"
+#include "base/table.h"
 #include "store/ids.h"
 #include "store/journal.h"
 #include "store/keys.h"
@@ -52,7 +55,8 @@ struct lw__retained {
     struct lw__alarm alarm; /* for its oldest */
 };
 
-/* Reasons why a lane is shut. */
+/* Reasons why a lane is shut. LW__SHUT_LIMIT: it was found to be next while its kind was at its
+ * limit, and is withheld (withhold.c); others of the kind may not have it. */
 #define LW__SHUT_NO_HANDLER 1u
 #define LW__SHUT_LIMIT 2u
 #define LW__SHUT_PAUSED 4u
@@ -74,9 +78,17 @@ struct lw__kind {
     lw_key_scope key_scope;
     uint64_t key_window_ns;
     struct lw__lane *lanes;
-    uint64_t retried, crashed, snoozed; /* ever */
+    struct lw__order_kind order;
+    struct lw__lane *withheld, **last_withheld; /* lanes that wait for a place; see withhold.c */
+    struct lw__kind *next_short, **short_link;  /* while there are some */
+    uint64_t retried, crashed, snoozed;         /* ever */
+    struct lw__name_entry entry;
     char name[LW_NAME_MAX + 1];
 };
+
+/* Kinds of a queue whose lanes stand in an array, by number; those of other kinds stand in a table
+ * (index.c). A queue takes no more memory for kinds that it does not have. */
+#define LW__LANES_BY_NUMBER 64
 
 struct lw__queue {
     uint64_t limit;
@@ -84,13 +96,28 @@ struct lw__queue {
     uint64_t submitted, finished; /* ever */
     struct lw__order_queue order;
     struct lw__lane **lanes; /* by kind; NULL: none yet */
-    uint32_t lane_capacity;
+    uint32_t lane_capacity;  /* at most LW__LANES_BY_NUMBER */
     uint16_t number;
     bool is_paused;
     uint64_t byte_limit, bytes;
     uint64_t failed, aborted;
+    struct lw__lane *withheld;    /* of its lanes, those that wait for a place; see withhold.c */
+    struct lw__lane **more_lanes; /* open-addressed, by kind: at most half full */
+    uint32_t more_count, more_capacity;
+    struct lw__queue *next_in_set; /* room.c's, while the locks are held */
+    bool is_in_set;                /* likewise */
+    struct lw__name_entry entry;
     char name[LW_NAME_MAX + 1];
 };
+
+/* What a kind was registered with the last time, as a file has it. The kind itself is not known
+ * before it has a task, or is registered again. */
+struct lw__past_kind {
+    char name[LW_NAME_MAX + 1];
+    struct lw__retention_settings retention[3];
+};
+
+#define LW__PAST_KINDS_MAX 1024 /* all others have the defaults */
 
 /* A dependency: `task` waits for the one with this id. It is in two lists, and knows what points to
  * it in each, so that it is taken out without a walk: thousands may wait for one task. */
@@ -149,6 +176,7 @@ struct lw__index {
     uint64_t outside_from;         /* ids from outside: those below this are here, or have been */
     uint64_t resident;             /* bytes of specs that a file has, too */
     struct lw__keys keys;
+    const struct lw__task *ending; /* while its successors are put: the task that ends with them */
     struct lw__timer_wheel scheduled; /* tasks that wait for a time */
     struct lw__timer_wheel alarms;
     uint64_t planned;             /* when the sweeper will look again, if nobody hastens it */
@@ -163,10 +191,11 @@ struct lw__index {
     bool is_unfenced;                     /* in tests only: a move does not wait for what runs */
     struct lw__dependency **dependencies; /* buckets by `on` */
     size_t dependency_buckets, dependency_count;
-    _Alignas(64) struct lw__kind **kinds; /* this and what follows is read for each task, and */
-    struct lw__queue **queues;            /* seldom written */
+    _Alignas(64) struct lw__table kinds; /* this and what follows is read for each task, and */
+    struct lw__table queues;             /* seldom written */
     uint32_t kind_count, queue_count;
     uint32_t restraints;            /* LW__STORE_NO_... */
+    struct lw__kind *short_kinds;   /* kinds with lanes that are withheld; see withhold.c */
     bool is_halted;                 /* outcomes cannot be written: nothing new starts */
     _Atomic int64_t wall_offset_ms; /* wall time minus the clock's, by lw__index_see_wall */
     _Alignas(64) uint64_t scheduled_count, created_count;
@@ -174,8 +203,20 @@ struct lw__index {
     uint64_t lingering;      /* tasks that are nothing but their key any more */
     int64_t wall_planned_ms; /* the same, when tasks that wait for it were last placed */
     uint64_t wall_count;     /* tasks that wait for a wall time */
-    lw_error trouble;        /* why something could not be written, the last time */
+    lw_error trouble;        /* why something could not be written or read, the last time */
+    uint64_t errors;         /* how often that was so */
+    uint64_t committed_at;   /* the last commit, or the open; the clock's */
+    uint64_t halted_at;      /* while is_halted: since when */
+    uint64_t turn_began_at;  /* since when something is being written; 0: nothing is */
+    uint64_t busy_since;     /* since when its transaction is open, on the system's clock: a disk
+                                knows no other; 0: none is */
+    struct lw__name_table kind_names, queue_names; /* to entries; guarded by both locks */
+    struct lw__kind **last_short_kind;
+    struct lw__past_kind *past_kinds; /* fixed after open */
+    uint32_t past_kind_count;
 };
+
+#define LW__SLOW_NS (5 * LW__NS_PER_S) /* a commit that takes longer counts as a halt */
 
 _Static_assert(offsetof(struct lw__index, spares) - offsetof(struct lw__index, mu) == 64
                    && offsetof(struct lw__kind, retained) == 64
@@ -220,18 +261,31 @@ int lw__index_kind(struct lw__store *store, const char *name, uint16_t *kind);
 int lw__index_queue(struct lw__store *store, const char *name, uint16_t *queue);
 void lw__index_set_kind(struct lw__store *store, uint16_t kind,
                         const struct lw__kind_options *options);
+/* At open, before any kind is there: adds what is known of one that may come. LW_OK, LW_ENOMEM;
+ * LW_EFULL: there are LW__PAST_KINDS_MAX. */
+int lw__index_add_past_kind(struct lw__index *index, struct lw__past_kind **added);
+void lw__kind_set_default_retention(struct lw__retention_settings retention[3]);
 void lw__index_set_queue(struct lw__store *store, uint16_t queue, uint32_t weight, uint64_t limit,
                          uint64_t byte_limit);
 int lw__index_pause(struct lw__store *store, const char *queue, bool is_paused);
 
+/* By number. Without a lock, too: they live as long as the index. */
+static inline struct lw__kind *lw__index_kind_at(const struct lw__index *index, uint32_t number) {
+    return lw__table_get(&index->kinds, number);
+}
+
+static inline struct lw__queue *lw__index_queue_at(const struct lw__index *index, uint32_t number) {
+    return lw__table_get(&index->queues, number);
+}
+
 static inline struct lw__kind *lw__index_kind_of(struct lw__index *index,
                                                  const struct lw__task *task) {
-    return index->kinds[task->kind];
+    return lw__index_kind_at(index, task->kind);
 }
 
 static inline struct lw__queue *lw__index_queue_of(struct lw__index *index,
                                                    const struct lw__task *task) {
-    return index->queues[task->queue];
+    return lw__index_queue_at(index, task->queue);
 }
 
 static inline struct lw__queue *lw__index_queue_of_lane(const struct lw__lane *lane) {
@@ -239,15 +293,26 @@ static inline struct lw__queue *lw__index_queue_of_lane(const struct lw__lane *l
 }
 
 /* The lane of a kind in a queue; NULL: there is none yet. */
-static inline struct lw__lane *lw__index_find_lane(const struct lw__queue *queue, uint16_t kind) {
-    return kind < queue->lane_capacity ? queue->lanes[kind] : NULL;
+struct lw__lane *lw__index_find_far_lane(const struct lw__queue *queue, uint32_t kind);
+
+static inline struct lw__lane *lw__index_find_lane(const struct lw__queue *queue, uint32_t kind) {
+    return __builtin_expect(kind < queue->lane_capacity, 1) ? queue->lanes[kind]
+                                                            : lw__index_find_far_lane(queue, kind);
 }
 
 /* The same, made if need be; NULL: no memory. */
-struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint16_t kind, uint16_t queue);
+struct lw__lane *lw__index_lane_locked(struct lw__index *index, uint32_t kind, uint32_t queue);
 
-/* Opens or shuts the lanes of a kind, after its limit, count or handler has changed. */
+/* Opens or shuts the lanes of a kind, after its limit or handler has changed. */
 void lw__index_review_kind_locked(struct lw__index *index, struct lw__kind *kind);
+
+/* Shuts a lane for these reasons, or opens it, and offers it to others if they may have it. */
+void lw__index_shut_lane_locked(struct lw__index *index, struct lw__lane *lane, uint32_t reasons);
+
+/* Whether a kind has as many attempts as it may have. */
+static inline bool lw__kind_is_full(const struct lw__kind *kind) {
+    return kind->claimed >= kind->concurrency;
+}
 
 /* Frees later, when no reader can be looking. A NULL block is fine. Under back. The second: with
  * all its blocks, and at once if nobody can (lw__grace_pass). */
@@ -308,10 +373,11 @@ void lw__index_hasten_locked(struct lw__index *index, uint64_t due);
 
 /* The kind and key of a spec that has one. Whoever asks first finds its hash: best before the mutex
  * is taken, and before the spec is anybody else's. */
-struct lw__keys_pair lw__index_pair(const struct lw__index *index, uint16_t kind,
+struct lw__keys_pair lw__index_pair(const struct lw__index *index, uint32_t kind,
                                     struct lw__spec *spec);
 
-/* The task that keeps this key from others; NULL: it is free. */
+/* The task that keeps this key from others; NULL: it is free. A task that ends in this very step
+ * (index->ending) counts as ended: its successors may have its key. */
 struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const struct lw__put *put,
                                              uint64_t now);
 
@@ -327,6 +393,10 @@ bool lw__index_must_wait(const struct lw__task *task);
 /* Takes back a task that was put and could not be made durable. Those that came to wait for it do
  * as if it was aborted. */
 void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, uint64_t now);
+
+/* Its end is not durable yet, and nobody will be called back then: its submitter was told that it
+ * may not have been accepted. */
+void lw__index_disarm_locked(struct lw__index *index, const struct lw__task *task);
 
 /* Sets the alarm for start_by or finish_by. */
 void lw__index_set_limit_locked(struct lw__index *index, struct lw__task *task);
@@ -358,6 +428,26 @@ void lw__room_give_back_locked(struct lw__index *index, struct lw__put *put);
 bool lw__room_drop_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
                           size_t count);
 bool lw__room_can_drop_locked(struct lw__index *index, struct lw__put *puts, size_t count);
+
+/* The limit that stands in the way of puts, for a sentence. */
+enum lw__room_limit {
+    LW__ROOM_IS_THERE,    /* by now */
+    LW__ROOM_TASKS,       /* the engine's task_limit */
+    LW__ROOM_BYTES,       /* the engine's byte_limit */
+    LW__ROOM_OF_QUEUE,    /* the queue's limit */
+    LW__ROOM_QUEUE_BYTES, /* the queue's byte_limit */
+    LW__ROOM_UNTOLD       /* callbacks are far behind */
+};
+
+struct lw__room_lack {
+    enum lw__room_limit limit;
+    uint64_t used, wanted, most; /* tasks or bytes; wanted > most: there never is room */
+    size_t at;                   /* the first put that has no room */
+};
+
+/* What the first of these puts that finds no room lacks, if those before it had theirs. */
+struct lw__room_lack lw__room_lack(struct lw__index *index, const struct lw__put *puts,
+                                   size_t count);
 
 /* For one that was put as taken, and is to be tried again. LW_OK: it can stay; LW_EFULL: there is
  * more than there is room for. The second aborts it, if that is still so. */
@@ -430,6 +520,26 @@ void lw__index_disclaim_locked(struct lw__index *index, struct lw__kind *kind, u
 void lw__index_count_out_kind_locked(struct lw__index *index, struct lw__kind *kind,
                                      uint32_t count);
 
+/* ---- withhold.c --------------------------------------------------------------------------- */
+
+/* The kind of a lane is full: the lane is withheld. */
+void lw__index_withhold_locked(struct lw__index *index, struct lw__lane *lane);
+
+/* Opens lanes of a kind that were withheld: as many as it has places, `count` at most. */
+void lw__index_open_withheld_locked(struct lw__index *index, struct lw__kind *kind, uint32_t count);
+
+/* Opens those of a queue whose kinds have a place. */
+void lw__index_open_queue_locked(struct lw__index *index, struct lw__queue *queue);
+
+/* Opens a few of any kind that has a place, at each claim. */
+void lw__index_open_some_locked(struct lw__index *index);
+
+/* An open lane was emptied, or its queue paused, without a claim: another may have its place. */
+static inline void lw__index_pass_place_locked(struct lw__index *index, struct lw__kind *kind) {
+    if (kind->withheld)
+        lw__index_open_withheld_locked(index, kind, 1);
+}
+
 /* ---- settle.c ----------------------------------------------------------------------------- */
 
 void lw__index_settle(struct lw__store *store, uint64_t now, struct lw__settlement *settlements,
@@ -461,6 +571,19 @@ bool lw__index_abort_locked(struct lw__index *index, struct lw__task *task, uint
 
 /* Asks a started task to give up. */
 void lw__index_ask_locked(struct lw__index *index, struct lw__task *task, lw_reason reason);
+
+/* What is to be called for a task that is left unfinished when a store in memory is closed. */
+struct lw__left {
+    void (*on_end)(void *user, const lw_snapshot *task); /* NULL: nobody */
+    void *user;
+    void (*on_drop)(void *arg); /* NULL: nobody */
+    void *arg;
+};
+
+/* Takes that out of an unfinished task: nobody else calls it, not even if the task ends after all.
+ * is_last: nobody runs anything; otherwise a task that a worker of this process has is left alone.
+ * False: there is nothing to call. */
+bool lw__index_take_left(struct lw__index *index, uint64_t id, bool is_last, struct lw__left *left);
 
 /* Takes a task that does not run out of the order, the timers and the dependencies. */
 void lw__index_detach_locked(struct lw__index *index, struct lw__task *task);
@@ -565,6 +688,9 @@ struct lw__store_figures {
     uint64_t unfinished, bytes, reserve_used; /* now */
     uint64_t existed, swept;                  /* ever */
     uint64_t untold, lingering;               /* now */
+    bool is_durable;                          /* there is a journal, and the rest of it counts */
+    bool is_halted;
+    uint64_t errors, committed_at, pending;
 };
 
 void lw__index_figures(struct lw__index *index, struct lw__store_figures *figures);
@@ -572,6 +698,13 @@ void lw__index_figures(struct lw__index *index, struct lw__store_figures *figure
 /* The sentence to a status of the store: what stood in its way, if that is what it means. Returns
  * the status. */
 int lw__index_explain_status(struct lw__index *index, int status, lw_error *err);
+
+/* Whether the transaction of a turn is open for longer than LW__SLOW_NS. */
+bool lw__index_is_slow_locked(const struct lw__index *index);
+
+/* What stood in its way the last time. Returns whether it still does. A turn that takes long is in
+ * its way, too: LW_ESYSTEM, with ETIMEDOUT as the native code. */
+bool lw__index_trouble(struct lw__index *index, lw_error *trouble);
 
 /* Of kinds or queues from number `first` on, at most `max` and LW__FIGURES_MAX. Returns how many;
  * 0: there are no more. Names live as long as the store. */
@@ -583,11 +716,12 @@ uint32_t lw__index_queue_figures(struct lw__index *index, uint32_t first,
 /* Of the lanes from the cursor on, which begins zeroed and is moved along; *count of them. False:
  * that was all. */
 struct lw__lane_cursor {
-    uint32_t queue, kind;
+    uint32_t queue;
+    const struct lw__lane *lane; /* of that queue, the last that was told; NULL: none yet */
 };
 
 struct lw__lane_figures {
-    const char *queue, *kind;
+    uint16_t queue, kind;
     uint64_t enqueued;
 };
 
@@ -629,6 +763,12 @@ bool lw__index_is_quiet(struct lw__store *store, bool is_drained_too);
 /* The attempt with this token goes on past its hard deadline. False: it has ended. */
 bool lw__index_mark_stuck(struct lw__index *index, uint64_t id, uint64_t token);
 int lw__index_change(struct lw__store *store, uint64_t now, uint64_t id, enum lw__change change);
+int lw__index_change_locked(struct lw__index *index, uint64_t now, uint64_t id,
+                            enum lw__change change);
+
+/* Whether the journal has all that became of the task so far. If not, a worker has it that has not
+ * accounted for its end yet, or there was no memory. */
+bool lw__index_is_noted_locked(const struct lw__index *index, uint64_t id);
 uint64_t lw__index_sweep(struct lw__store *store, uint64_t now);
 
 /* A scheduled task does not wait for its time any more. */

@@ -72,9 +72,9 @@ static void lose(struct lw__journal *journal, enum lw__journal_op op, struct lw_
     uint8_t mark = op == LW__JOURNAL_REVIVE   ? LW__NOTE_LOST_REVIVE
                    : op == LW__JOURNAL_CHANGE ? LW__NOTE_LOST_CHANGE
                    : op == LW__JOURNAL_END    ? LW__NOTE_LOST_END
-                                              : LW__NOTE_LOST_PUT;
-    if (op == LW__JOURNAL_LEAVE || op == LW__JOURNAL_PUBLISH || op == LW__JOURNAL_LEASE
-        || op == LW__JOURNAL_UNLEASE)
+                                              : 0;
+    assert(op != LW__JOURNAL_PUT && op != LW__JOURNAL_THEN); /* whoever puts has reserved it */
+    if (!mark)
         return;
     if (!(task->notes & mark))
         journal->pending++;
@@ -83,7 +83,22 @@ static void lose(struct lw__journal *journal, enum lw__journal_op op, struct lw_
     journal->call(journal->user);
 }
 
-void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struct lw__task *task) {
+/* Who waits for what was lost of this task, or for its end, waits for the turn that is being
+ * collected. */
+static void join_waits(struct lw__journal *journal, uint64_t id) {
+    struct lw__journal_wait **link = &journal->for_ends;
+    while (*link) {
+        struct lw__journal_wait *wait = *link;
+        if (wait->id != id) {
+            link = &wait->next;
+            continue;
+        }
+        *link = wait->next;
+        lw__journal_await_locked(journal, wait);
+    }
+}
+
+static void note(struct lw__journal *journal, enum lw__journal_op op, struct lw__task *task) {
     const struct lw__spec *spec = lw__task_spec(task);
     struct lw__journal_entry entry = {.op = op, .id = task->id};
     uint8_t mark = op == LW__JOURNAL_CHANGE    ? LW__NOTE_CHANGE
@@ -106,6 +121,40 @@ void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struc
     journal->has_marks |= mark != 0;
     entry.task = op == LW__JOURNAL_LEAVE || op == LW__JOURNAL_UNLEASE ? NULL : task;
     add(journal, entry);
+    if (op != LW__JOURNAL_END)
+        return;
+    task->is_end_noted = true;
+    if (journal->for_ends)
+        join_waits(journal, task->id);
+}
+
+/* What was lost of one task, in the order in which it must have happened. */
+static void note_lost(struct lw__journal *journal, struct lw__task *task) {
+    static const struct {
+        uint8_t mark;
+        enum lw__journal_op op;
+    } all[] = {{LW__NOTE_LOST_REVIVE, LW__JOURNAL_REVIVE},
+               {LW__NOTE_LOST_CHANGE, LW__JOURNAL_CHANGE},
+               {LW__NOTE_LOST_END, LW__JOURNAL_END}};
+    uint8_t lost = task->notes & LW__NOTE_LOST;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!(lost & all[i].mark))
+            continue;
+        task->notes &= (uint8_t)~all[i].mark;
+        journal->pending--;
+        note(journal, all[i].op, task);
+    }
+    bool is_terminal = lw_state_is_terminal(lw__task_state(task));
+    if (journal->for_ends && !(task->notes & LW__NOTE_LOST)
+        && (!is_terminal || lw__journal_has_end(task)))
+        join_waits(journal, task->id); /* a retry by hand, for instance, is no end */
+}
+
+/* What was lost of the task before has to stand before this. */
+void lw__journal_note(struct lw__journal *journal, enum lw__journal_op op, struct lw__task *task) {
+    if (task->notes & LW__NOTE_LOST)
+        note_lost(journal, task);
+    note(journal, op, task);
 }
 
 void lw__journal_note_scope(struct lw__journal *journal, struct lw__scope_image *image) {
@@ -145,36 +194,79 @@ void lw__journal_undo(struct lw__journal *journal, size_t count) {
     journal->batch.count = count;
 }
 
-void lw__journal_await_locked(struct lw__journal *journal, struct lw__journal_wait *wait) {
+static void link_wait(struct lw__journal_wait **list, struct lw__journal_wait *wait) {
+    wait->next = *list;
+    wait->link = list;
+    if (wait->next)
+        wait->next->link = &wait->next;
+    *list = wait;
+}
+
+static void unlink_wait(struct lw__journal_wait *wait) {
+    *wait->link = wait->next;
+    if (wait->next)
+        wait->next->link = wait->link;
+}
+
+static void await(struct lw__journal *journal, struct lw__journal_wait *wait) {
     wait->turn = journal->number;
     wait->status = LW_OK;
+    wait->has_stayed = false;
     atomic_init(&wait->is_over, 0);
-    wait->next = journal->batch.waits;
-    journal->batch.waits = wait;
+    wait->take = journal->take;
+    link_wait(&journal->batch.waits, wait);
     journal->batch.sleeper_count += !wait->over;
     journal->call(journal->user);
 }
 
-/* ---- taking ------------------------------------------------------------------------------- */
-
-/* What was lost of one task, in the order in which it must have happened. */
-static void note_lost(struct lw__journal *journal, struct lw__task *task) {
-    static const struct {
-        uint8_t mark;
-        enum lw__journal_op op;
-    } all[] = {{LW__NOTE_LOST_REVIVE, LW__JOURNAL_REVIVE},
-               {LW__NOTE_LOST_PUT, LW__JOURNAL_THEN},
-               {LW__NOTE_LOST_CHANGE, LW__JOURNAL_CHANGE},
-               {LW__NOTE_LOST_END, LW__JOURNAL_END}};
-    uint8_t lost = task->notes & LW__NOTE_LOST;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!(lost & all[i].mark))
-            continue;
-        task->notes &= (uint8_t)~all[i].mark;
-        journal->pending--;
-        lw__journal_note(journal, all[i].op, task);
-    }
+void lw__journal_await_locked(struct lw__journal *journal, struct lw__journal_wait *wait) {
+    wait->first_put = wait->last_put = 0;
+    await(journal, wait);
 }
+
+void lw__journal_await_puts_locked(struct lw__journal *journal, struct lw__journal_wait *wait,
+                                   const struct lw__put *puts, size_t count) {
+    wait->first_put = wait->last_put = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!puts[i].task)
+            continue;
+        wait->first_put = wait->first_put ? wait->first_put : puts[i].id;
+        wait->last_put = puts[i].id; /* ids rise */
+    }
+    const struct lw__journal_entry *entries = journal->batch.entries;
+    size_t begin = journal->batch.count;
+    bool is_found = !wait->first_put;
+    while (!is_found && begin-- > 0)
+        is_found = entries[begin].op == LW__JOURNAL_PUT && entries[begin].id == wait->first_put;
+    wait->entry_begin = begin;
+    wait->entry_end = journal->batch.count;
+    await(journal, wait);
+}
+
+bool lw__journal_need(struct lw__journal *journal, struct lw__task *task) {
+    if (!(lw__task_flags(task) & LW__TASK_UNSAVED) || task->is_needed)
+        return false;
+    task->is_needed = true;
+    journal->has_needed_puts = true;
+    return true;
+}
+
+bool lw__journal_need_before(struct lw__index *index, const struct lw__task *task) {
+    const struct lw__spec *spec = lw__task_spec(task);
+    bool is_news = false;
+    for (uint32_t i = 0; spec && i < spec->after_count; i++) {
+        struct lw__task *other = lw__ids_find(&index->ids, spec->after[i]);
+        is_news |= other && lw__journal_need(index->journal, other);
+    }
+    return is_news;
+}
+
+void lw__journal_await_end_locked(struct lw__journal *journal, struct lw__journal_wait *wait) {
+    wait->next = journal->for_ends;
+    journal->for_ends = wait;
+}
+
+/* ---- taking ------------------------------------------------------------------------------- */
 
 static void find_lost(struct lw__index *index) {
     struct lw__journal *journal = index->journal;
@@ -199,7 +291,11 @@ static void append_waits(struct lw__journal_batch *batch, struct lw__journal_bat
     while (*last)
         last = &(*last)->next;
     *last = batch->waits;
+    if (*last)
+        (*last)->link = last;
     batch->waits = more->waits;
+    if (batch->waits)
+        batch->waits->link = &batch->waits;
     batch->sleeper_count += more->sleeper_count;
     more->waits = NULL;
     more->sleeper_count = 0;
@@ -210,9 +306,11 @@ static void exchange_entries(struct lw__journal_batch *one, struct lw__journal_b
     one->entries = other->entries;
     one->count = other->count;
     one->capacity = other->capacity;
+    one->void_count = other->void_count;
     other->entries = old.entries;
     other->count = old.count;
     other->capacity = old.capacity;
+    other->void_count = old.void_count;
 }
 
 /* There is room, or it is empty: then they exchange their memory. */
@@ -225,7 +323,8 @@ static void append(struct lw__journal_batch *batch, struct lw__journal_batch *mo
     if (more->count > 0) /* else it may have no memory yet */
         memcpy(&batch->entries[batch->count], more->entries, more->count * sizeof *more->entries);
     batch->count += more->count;
-    more->count = 0;
+    batch->void_count += more->void_count;
+    more->count = more->void_count = 0;
 }
 
 bool lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *batch) {
@@ -239,6 +338,7 @@ bool lw__journal_take_locked(struct lw__index *index, struct lw__journal_batch *
     if (journal->has_marks)
         clear_marks(journal);
     append(batch, &journal->batch);
+    journal->take++;
     return true;
 }
 
@@ -268,18 +368,87 @@ void lw__journal_flush_locked(struct lw__index *index, struct lw__journal_batch 
         } else if (entry->op == LW__JOURNAL_END) {
             set_unsaved(entry->task, false);
             lw__index_end_durable_locked(index, entry->task, now);
+        } else if (entry->op == LW__JOURNAL_LEASE) {
+            lw__lease_written_locked(index, entry->task, now);
         } else {
             free_image(index->journal, entry);
         }
     }
-    index->journal->pending -= batch->count;
-    batch->count = 0;
+    index->journal->pending -= batch->count - batch->void_count;
+    batch->count = batch->void_count = 0;
+    if (index->journal->pending == 0)
+        index->journal->has_needed_puts = false;
     lw__grace_collect(&index->grace);
 }
 
 static bool has_task(const struct lw__journal_entry *entry) {
     return entry->op >= LW__JOURNAL_PUT && entry->op <= LW__JOURNAL_REVIVE;
 }
+
+/* ---- puts that stay ------------------------------------------------------------------------ */
+
+static struct lw__task *needed_put(const struct lw__journal_entry *entry) {
+    return entry->op == LW__JOURNAL_PUT && entry->task->is_needed ? entry->task : NULL;
+}
+
+/* All that were put in one step stay, or none of them. True: that is news. */
+static bool need_companions(struct lw__index *index, struct lw__journal_wait *waits, uint64_t id) {
+    bool is_news = false;
+    struct lw__journal_wait *wait = waits;
+    while (wait && !(wait->first_put <= id && id <= wait->last_put))
+        wait = wait->next;
+    if (!wait || wait->has_stayed)
+        return false;
+    wait->has_stayed = true;
+    for (uint64_t other = wait->first_put; other <= wait->last_put; other++) {
+        struct lw__task *task = lw__ids_find(&index->ids, other);
+        is_news |= task && lw__journal_need(index->journal, task);
+    }
+    return is_news;
+}
+
+/* From the last to the first: what comes after another was put after it. */
+static bool need_more(struct lw__index *index, const struct lw__journal_batch *batch,
+                      struct lw__journal_wait *const waits[2]) {
+    bool is_news = false;
+    for (size_t i = batch->count; i-- > 0;) {
+        struct lw__task *task = needed_put(&batch->entries[i]);
+        if (!task)
+            continue;
+        is_news |= lw__journal_need_before(index, task);
+        is_news |= need_companions(index, waits[0], task->id);
+        is_news |= need_companions(index, waits[1], task->id);
+    }
+    return is_news;
+}
+
+/* They are written again with all that stays. Their submitters are told that nobody knows, and are
+ * not called back after that. */
+static void keep_puts(struct lw__index *index, struct lw__journal_batch *batch) {
+    for (size_t i = 0; i < batch->count; i++) {
+        struct lw__task *task = needed_put(&batch->entries[i]);
+        if (!task)
+            continue;
+        batch->entries[i].op = LW__JOURNAL_THEN;
+        lw__index_disarm_locked(index, task);
+    }
+}
+
+static void keep_needed_puts(struct lw__index *index, struct lw__journal_batch *batch) {
+    struct lw__journal_batch *next = &index->journal->batch;
+    struct lw__journal_wait *const waits[] = {batch->waits, next->waits};
+    bool is_news = index->journal->has_needed_puts;
+    while (is_news) {
+        is_news = need_more(index, next, waits);
+        is_news |= need_more(index, batch, waits);
+    }
+    if (index->journal->has_needed_puts) {
+        keep_puts(index, batch);
+        keep_puts(index, next);
+    }
+}
+
+/* ---- puts that are taken back -------------------------------------------------------------- */
 
 static void mark_puts(const struct lw__journal_batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
@@ -288,37 +457,82 @@ static void mark_puts(const struct lw__journal_batch *batch) {
     }
 }
 
+/* Its end, for instance, may not even be noted: whoever waits for it is told of the failure. */
+static void forget_lost(struct lw__journal *journal, struct lw__task *task) {
+    journal->pending -= (uint64_t)__builtin_popcount(task->notes & LW__NOTE_LOST);
+    task->notes &= (uint8_t)~LW__NOTE_LOST;
+    join_waits(journal, task->id);
+}
+
 /* From the last to the first, so that what else was noted of a task goes before the task does, and
  * one that waits for another before that one. Taking one back may note something. */
-static void take_back_puts(struct lw__index *index, struct lw__journal_batch *batch, bool is_unsure,
-                           uint64_t now) {
-    size_t kept = 0;
-    for (size_t i = batch->count; i-- > 0;) {
+static void take_back_between(struct lw__index *index, struct lw__journal_batch *batch,
+                              size_t begin, size_t end, bool is_unsure, uint64_t now) {
+    for (size_t i = end; i-- > begin;) {
         struct lw__journal_entry entry = batch->entries[i];
         if (!has_task(&entry) || !(entry.task->notes & LW__NOTE_VOID))
             continue;
         bool is_put = entry.op == LW__JOURNAL_PUT;
         batch->entries[i] = (struct lw__journal_entry){
             .op = is_put && is_unsure ? LW__JOURNAL_VOID : LW__JOURNAL_NONE, .id = entry.id};
-        if (is_put)
+        if (batch->entries[i].op == LW__JOURNAL_NONE) {
+            batch->void_count++;
+            index->journal->pending--;
+        }
+        if (is_put) {
+            forget_lost(index->journal, entry.task);
             lw__index_take_back_locked(index, entry.task, now);
+        }
     }
+}
+
+static void take_back_puts(struct lw__index *index, struct lw__journal_batch *batch, bool is_unsure,
+                           uint64_t now) {
+    size_t kept = 0;
+    take_back_between(index, batch, 0, batch->count, is_unsure, now);
     for (size_t i = 0; i < batch->count; i++) {
         if (batch->entries[i].op != LW__JOURNAL_NONE)
             batch->entries[kept++] = batch->entries[i];
     }
-    index->journal->pending -= batch->count - kept;
     batch->count = kept;
+    batch->void_count = 0;
 }
 
 void lw__journal_fail_locked(struct lw__index *index, struct lw__journal_batch *batch,
                              bool is_unsure, uint64_t now) {
     struct lw__journal_batch *next = &index->journal->batch;
+    keep_needed_puts(index, batch);
     mark_puts(batch);
     mark_puts(next);
     take_back_puts(index, next, false, now);
     take_back_puts(index, batch, is_unsure, now);
     append_waits(batch, next);
+    index->journal->take++;
+    lw__grace_collect(&index->grace);
+}
+
+static void trim(struct lw__journal_batch *batch) {
+    while (batch->count > 0 && batch->entries[batch->count - 1].op == LW__JOURNAL_NONE) {
+        batch->count--;
+        batch->void_count--;
+    }
+}
+
+void lw__journal_withdraw_locked(struct lw__index *index, struct lw__journal_wait *wait,
+                                 const struct lw__put *puts, size_t count, uint64_t now) {
+    struct lw__journal_batch *batch = &index->journal->batch;
+    size_t end = wait->entry_end;
+    unlink_wait(wait);
+    batch->sleeper_count -= !wait->over;
+    for (size_t i = 0; i < count; i++) {
+        if (!puts[i].task)
+            continue;
+        puts[i].task->notes |= LW__NOTE_VOID;
+        if (lw_state_is_terminal(lw__task_state(puts[i].task)))
+            end = batch->count; /* its end may have been noted later */
+    }
+    take_back_between(index, batch, wait->entry_begin, end, false, now);
+    trim(batch);
     lw__grace_collect(&index->grace);
 }
 
@@ -327,7 +541,7 @@ void lw__journal_tell(struct lw__journal *journal, struct lw__journal_batch *bat
     bool has_sleepers[2] = {false, false};
     for (struct lw__journal_wait *wait = batch->waits; wait; wait = next) {
         next = wait->next; /* its memory is gone once it is told */
-        wait->status = status;
+        wait->status = status < 0 && wait->has_stayed ? LW_EUNSURE : status;
         if (wait->over) {
             wait->over(wait);
             continue;

@@ -7,6 +7,11 @@
  * Readers find a lease by the id of its task, inside a grace section: it is the task's present one
  * if it has its token.
  *
+ * A holder hears of its lease, and of an extension, when that is durable: its time begins then, and
+ * it cannot run out before. While nothing can be written no holder can be heard either, so no lease
+ * runs out: when that is over, a lease whose time has passed, or is about to, begins once more. It
+ * does so once: a holder that says nothing in that time, either, is gone.
+ *
  * Threads: under the index's mutex, but for the find.
  */
 #ifndef LW_STORE_LEASE_H
@@ -17,16 +22,21 @@
 
 struct lw__lease {
     struct lw__alarm alarm; /* at its end */
-    struct lw__task *task;  /* fixed, like all that follows but `until` */
+    struct lw__task *task;  /* fixed, like id, token, size and holder */
     uint64_t id, token;
     _Atomic uint64_t until;
-    size_t size; /* of this block */
+    uint64_t length;   /* what it was asked for, in ns; guarded by mu, like the three flags */
+    bool is_unwritten; /* its claim or extension is not durable: it has no alarm */
+    bool is_put_off;   /* its time is over, but nothing could be written: it has no alarm */
+    bool has_grace;    /* it got a second time for that, and its holder has said nothing since */
+    size_t size;       /* of this block */
     char holder[];
 };
 
 struct lw__leases {
     struct lw__ids ids;     /* of tasks, to leases; its nodes are retired with those of the tasks */
     _Atomic uint64_t count; /* written under the mutex */
+    uint64_t put_off;       /* of these: is_put_off; guarded by mu */
 };
 
 struct lw__index;
@@ -37,15 +47,20 @@ void lw__leases_free(struct lw__index *index);
 /* NULL: nobody else has the task. Inside a grace section, or under the mutex. */
 struct lw__lease *lw__lease_find(const struct lw__index *index, uint64_t id);
 
-/* The lease that a task has, whose attempt has begun or is about to; its kind is counted. False: no
- * memory, and nothing has changed. */
+/* The lease that a task has according to the file; its kind is counted. False: no memory, and
+ * nothing has changed. */
 bool lw__lease_add_locked(struct lw__index *index, struct lw__task *task, uint64_t token,
-                          uint64_t until, const char *holder);
+                          uint64_t now, uint64_t until, const char *holder);
 
 /* Its time is over: it can be neither settled nor extended, and the sweep takes it back soon. */
-static inline bool lw__lease_is_over(const struct lw__lease *lease, uint64_t now) {
-    return now >= atomic_load(&lease->until);
-}
+bool lw__lease_is_over_locked(const struct lw__index *index, const struct lw__lease *lease,
+                              uint64_t now);
+
+/* The last note of this task's lease is durable: its time begins. */
+void lw__lease_written_locked(struct lw__index *index, const struct lw__task *task, uint64_t now);
+
+/* A turn was written. has_stalled: after a time in which nothing could be. */
+void lw__leases_go_on_locked(struct lw__index *index, uint64_t now, bool has_stalled);
 
 /* The attempt was settled. The task may be gone, unless there is a journal. */
 void lw__lease_drop_locked(struct lw__index *index, struct lw__lease *lease);

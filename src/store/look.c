@@ -62,16 +62,21 @@ static void count_in_lane(struct census *census, const struct lw__lane *lane) {
         census->before += lw__order_key_before(&lane->heap.entries[i].key, &census->key);
 }
 
+/* A lane of a kind that is full may not have been withheld yet. */
+static bool is_shut(const struct lw__lane *lane) {
+    return lane->shut || lw__kind_is_full(lane->kind);
+}
+
 static void count_before_locked(const struct lw__task *task, struct lw__outlook *outlook) {
     const struct lw__lane *own = task->place.lane;
     struct census census = {
         .key = {.due = lw__see(&task->due_at), .id = task->id, .priority = task->priority},
         .looks = LOOKS_MAX};
-    if (own->shut)
+    if (is_shut(own))
         return; /* it does not wait for them */
     for (const struct lw__lane *lane = own->queue->lanes; lane && can_look(&census);
          lane = lane->next_of_queue) {
-        if (lane->shut == 0)
+        if (!is_shut(lane))
             count_in_lane(&census, lane);
     }
     outlook->before = census.before;

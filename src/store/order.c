@@ -1,4 +1,4 @@
-/* The order of what is runnable: lanes, the heaps of ready ones, and the turns of queues.
+/* The order of what is runnable: lanes, and the heaps of ready ones. Whose turn it is says turns.c.
  *
  * Keys are compared as rarely as possible, because those of a run's tasks stand in the tasks, in
  * memory that nobody has touched for long: a queue with one ready lane does not know its key, and
@@ -8,17 +8,16 @@
 #include "store/order.h"
 
 #include "base/memory.h"
+#include "store/turns.h"
 
 #include <assert.h>
 
-#define TURN (UINT64_C(1) << 40) /* what a turn costs a queue of weight 1 */
-#define STRAY UINT32_MAX         /* place.index of one; place.block is the next one then */
+#define STRAY UINT32_MAX /* place.index of one; place.block is the next one then */
 
 enum {
     SPARE_MAX = 16, /* blocks that are kept */
-    HEAP_MIN = 16,  /* entries of a lane's heap */
+    HEAP_MIN = 4,   /* entries of a lane's heap */
     HEAP_KEPT = 64, /* it shrinks down to this */
-    ACTIVE_MIN = 8
 };
 
 #define likely(condition) __builtin_expect(!!(condition), 1)
@@ -104,65 +103,6 @@ static void give_block(struct lw__order *order, struct lw__lane *lane,
     order->spare_count++;
 }
 
-/* ---- turns of queues ------------------------------------------------------------------------- */
-
-/* Passes wrap around; those of active queues are never far apart. */
-static bool is_ahead(uint64_t pass, uint64_t of) {
-    return (int64_t)(pass - of) > 0;
-}
-
-static void review_stride(struct lw__order *order) {
-    if (order->active_count == 1)
-        order->stride = order->active[0]->stride;
-    else if (order->active_count > 0)
-        order->stride = TURN / order->active_weight;
-}
-
-static void activate(struct lw__order *order, struct lw__order_queue *queue) {
-    queue->pass = order->pass;
-    queue->active_index = order->active_count;
-    order->active[order->active_count++] = queue;
-    order->active_weight += queue->weight;
-    review_stride(order);
-}
-
-static void deactivate(struct lw__order *order, struct lw__order_queue *queue) {
-    struct lw__order_queue *last = order->active[--order->active_count];
-    last->active_index = queue->active_index;
-    order->active[last->active_index] = last;
-    queue->active_index = LW__NOWHERE;
-    order->active_weight -= queue->weight;
-    review_stride(order);
-}
-
-/* Whether it is the turn of a rather than of b. */
-static bool is_sooner(const struct lw__order *order, const struct lw__order_queue *a,
-                      const struct lw__order_queue *b) {
-    bool a_waits = is_ahead(a->pass, order->pass), b_waits = is_ahead(b->pass, order->pass);
-    if (a_waits != b_waits)
-        return b_waits;
-    if (a_waits) /* all of them may, when one that had less than its share has left */
-        return is_ahead(b->pass, a->pass);
-    return is_ahead(b->pass + b->stride, a->pass + a->stride);
-}
-
-static struct lw__order_queue *next_queue(const struct lw__order *order) {
-    if (order->active_count == 0)
-        return NULL;
-    struct lw__order_queue *best = order->active[0];
-    for (uint32_t i = 1; i < order->active_count; i++)
-        if (is_sooner(order, order->active[i], best))
-            best = order->active[i];
-    return best;
-}
-
-static void charge(struct lw__order *order, struct lw__order_queue *queue, uint32_t turns) {
-    if (is_ahead(queue->pass, order->pass))
-        order->pass = queue->pass;
-    queue->pass += turns * queue->stride;
-    order->pass += turns * order->stride;
-}
-
 /* ---- ready lanes ----------------------------------------------------------------------------- */
 
 /* Before long it will be the first, and its key asked for. */
@@ -192,7 +132,7 @@ static void enter_ready(struct lw__order *order, struct lw__lane *lane) {
     lw__heap_push(&queue->ready, &key, &lane->ready_index);
     order->ready_count += lane->count;
     if (queue->ready.count == 1)
-        activate(order, queue);
+        lw__turns_enter(order, queue);
 }
 
 static void leave_ready(struct lw__order *order, struct lw__lane *lane) {
@@ -200,13 +140,93 @@ static void leave_ready(struct lw__order *order, struct lw__lane *lane) {
     lw__heap_remove(&queue->ready, lane->ready_index);
     lane->ready_index = LW__NOWHERE;
     order->ready_count -= lane->count;
-    if (queue->ready.count == 0)
-        deactivate(order, queue);
+    if (queue->ready.count == 0) {
+        queue->is_interrupted = lane->count > 0;
+        lw__turns_leave(order, queue);
+    }
 }
+
+/* ---- offers ---------------------------------------------------------------------------------- */
+
+enum { OF_QUEUE, OF_KIND };
+
+static bool has_offer(const struct lw__lane *lane) {
+    return lane->offer_index[OF_QUEUE] != LW__NOWHERE;
+}
+
+static void enter_or_rekey(struct lw__heap *heap, uint32_t *index,
+                           const struct lw__order_key *key) {
+    if (*index == LW__NOWHERE)
+        lw__heap_push(heap, key, index);
+    else
+        lw__heap_rekey(heap, *index, key);
+}
+
+static void leave(struct lw__heap *heap, uint32_t *index) {
+    lw__heap_remove(heap, *index);
+    *index = LW__NOWHERE;
+}
+
+/* Among the queues that offer something it stands by its first task. */
+static void review_offering(struct lw__order *order, struct lw__order_queue *queue) {
+    if (queue->offered.count > 0)
+        enter_or_rekey(&order->offering, &queue->offer_index, &queue->offered.entries[0].key);
+    else if (queue->offer_index != LW__NOWHERE)
+        leave(&order->offering, &queue->offer_index);
+}
+
+/* After the first task of a shut lane has changed, or whether it is offered. */
+__attribute__((noinline)) static void review_offer(struct lw__order *order, struct lw__lane *lane) {
+    bool should_be_there = lane->is_offered && lane->count > 0;
+    if (!should_be_there && !has_offer(lane))
+        return;
+    struct lw__order_key key = {0};
+    if (should_be_there)
+        key = key_of(lw__lane_first(lane));
+    for (int i = OF_QUEUE; i <= OF_KIND; i++) {
+        if (should_be_there)
+            enter_or_rekey(lane->offers[i], &lane->offer_index[i], &key);
+        else
+            leave(lane->offers[i], &lane->offer_index[i]);
+    }
+    review_offering(order, lane->queue);
+}
+
+void lw__order_offer(struct lw__order *order, struct lw__lane *lane, bool is_offered) {
+    assert(!is_offered || lane->shut != 0);
+    if (lane->is_offered == is_offered)
+        return;
+    lane->is_offered = is_offered;
+    review_offer(order, lane);
+}
+
+struct lw__lane *lw__offers_at(const struct lw__heap *offers, bool is_of_kind, uint32_t at) {
+    uint32_t *index = offers->entries[at].index;
+    return is_of_kind ? CONTAINER(index, struct lw__lane, offer_index[OF_KIND])
+                      : CONTAINER(index, struct lw__lane, offer_index[OF_QUEUE]);
+}
+
+struct lw__lane *lw__offers_first(const struct lw__heap *offers, bool is_of_kind) {
+    return offers->count > 0 ? lw__offers_at(offers, is_of_kind, 0) : NULL;
+}
+
+struct lw__order_queue *lw__order_offering_at(const struct lw__order *order, uint32_t at) {
+    return CONTAINER(order->offering.entries[at].index, struct lw__order_queue, offer_index);
+}
+
+struct lw__lane *lw__order_first_offered(const struct lw__order *order) {
+    return order->offering.count > 0
+               ? lw__offers_first(&lw__order_offering_at(order, 0)->offered, false)
+               : NULL;
+}
+
+/* ---- reviews --------------------------------------------------------------------------------- */
 
 /* After its first task has changed, or whether it is ready. */
 static void review_lane(struct lw__order *order, struct lw__lane *lane) {
     bool should_be_ready = lane->count > 0 && lane->shut == 0;
+    if (__builtin_expect(lane->shut != 0, 0))
+        review_offer(order, lane);
     if (should_be_ready && !is_ready(lane))
         enter_ready(order, lane);
     else if (!should_be_ready && is_ready(lane))
@@ -221,34 +241,38 @@ void lw__order_init(struct lw__order *order, const lw_allocator *allocator) {
     *order = (struct lw__order){.allocator = allocator};
 }
 
-static bool grow_active(struct lw__order *order) {
-    uint32_t old = order->active_capacity;
-    uint32_t capacity = old > 0 ? 2 * old : ACTIVE_MIN;
-    struct lw__order_queue **active = lw__resize(order->allocator, order->active,
-                                                 old * sizeof *active, capacity * sizeof *active);
-    if (active == NULL)
-        return false;
-    order->active = active;
-    order->active_capacity = capacity;
-    order->bytes += (capacity - old) * sizeof *active;
-    return true;
-}
-
 bool lw__order_add_queue(struct lw__order *order, struct lw__order_queue *queue, uint32_t weight) {
-    if (order->queue_count == order->active_capacity && !grow_active(order))
+    if (!lw__turns_reserve(order))
         return false;
     order->queue_count++;
-    queue->active_index = LW__NOWHERE;
+    queue->active_index = queue->offer_index = LW__NOWHERE;
     lw__order_set_weight(order, queue, weight);
     return true;
 }
 
+/* Room for one more of those that may be in there. A queue with one lane, and there may be many
+ * such queues, has room for one. */
+static bool grow_list(struct lw__order *order, struct lw__heap *heap, uint32_t count) {
+    uint32_t capacity = heap->capacity > 0 ? heap->capacity : 1;
+    while (capacity <= count)
+        capacity *= 2;
+    if (capacity > heap->capacity)
+        resize_heap(order, heap, capacity);
+    return count < heap->capacity;
+}
+
 bool lw__order_add_lane(struct lw__order *order, struct lw__order_queue *queue,
-                        struct lw__lane *lane, void *kind) {
-    if (queue->lane_count == queue->ready.capacity
-        && !grow_heap(order, &queue->ready, queue->ready.capacity + 1 - queue->ready.count))
+                        struct lw__lane *lane, void *kind, struct lw__order_kind *order_kind) {
+    if (!grow_list(order, &queue->ready, queue->lane_count)
+        || !grow_list(order, &queue->offered, queue->lane_count)
+        || !grow_list(order, &order->offering, order->queue_count - 1)
+        || !grow_list(order, &order_kind->offered, order_kind->lane_count))
         return false;
     queue->lane_count++;
+    order_kind->lane_count++;
+    lane->offers[OF_QUEUE] = &queue->offered;
+    lane->offers[OF_KIND] = &order_kind->offered;
+    lane->offer_index[OF_QUEUE] = lane->offer_index[OF_KIND] = LW__NOWHERE;
     lane->queue = queue;
     lane->kind = kind;
     lane->ready_index = LW__NOWHERE;
@@ -261,11 +285,12 @@ void lw__order_set_weight(struct lw__order *order, struct lw__order_queue *queue
     assert(weight > 0 && weight <= LW__ORDER_WEIGHT_MAX);
     bool is_active = queue->active_index != LW__NOWHERE;
     if (is_active)
-        deactivate(order, queue);
+        lw__turns_leave(order, queue);
     queue->weight = weight;
-    queue->stride = TURN / weight;
+    queue->stride = LW__ORDER_TURN / weight;
+    queue->is_interrupted = false; /* what it has had was counted by the old weight */
     if (is_active)
-        activate(order, queue);
+        lw__turns_enter(order, queue);
 }
 
 void lw__order_free_lane(struct lw__order *order, struct lw__lane *lane) {
@@ -280,8 +305,14 @@ void lw__order_free_lane(struct lw__order *order, struct lw__lane *lane) {
 }
 
 void lw__order_free_queue(struct lw__order *order, struct lw__order_queue *queue) {
-    queue->ready.count = 0;
+    queue->ready.count = queue->offered.count = 0;
     resize_heap(order, &queue->ready, 0);
+    resize_heap(order, &queue->offered, 0);
+}
+
+void lw__order_free_kind(struct lw__order *order, struct lw__order_kind *kind) {
+    kind->offered.count = 0;
+    resize_heap(order, &kind->offered, 0);
 }
 
 void lw__order_free(struct lw__order *order) {
@@ -289,10 +320,13 @@ void lw__order_free(struct lw__order *order) {
         next = block->next;
         free_block(order, block);
     }
-    lw__free(order->allocator, order->active, order->active_capacity * sizeof *order->active);
+    order->offering.count = 0;
+    resize_heap(order, &order->offering, 0);
+    lw__turns_free(order);
 }
 
 void lw__order_shut(struct lw__order *order, struct lw__lane *lane, uint32_t reasons) {
+    assert(!lane->is_offered || reasons != 0);
     lane->shut = reasons;
     if (is_ready(lane) != (reasons == 0))
         review_lane(order, lane);
@@ -498,7 +532,7 @@ struct lw__task *lw__lane_first(const struct lw__lane *lane) {
 }
 
 struct lw__lane *lw__order_next(const struct lw__order *order) {
-    const struct lw__order_queue *queue = next_queue(order);
+    const struct lw__order_queue *queue = lw__turns_next(order);
     return queue != NULL ? ready_lane(queue, 0) : NULL;
 }
 
@@ -547,7 +581,7 @@ uint32_t lw__order_take(struct lw__order *order, struct lw__task **tasks, uint32
     uint32_t taken = 0;
     while (next != NULL && next == *lane && taken < max) {
         uint32_t count = take_some(order, next, tasks + taken, max - taken);
-        charge(order, next->queue, count);
+        lw__turns_charge(order, next->queue, count);
         review_lane(order, next);
         taken += count;
         next = lw__order_next(order);

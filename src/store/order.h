@@ -24,6 +24,10 @@
  *
  * A lane is ready when it is not empty and not shut. The owner shuts and opens lanes.
  *
+ * What somebody else may claim comes from lanes that are shut, and offered: queues and kinds each
+ * have a heap of theirs, and the order one of the queues that have some, all by the key of the
+ * first task. So a claim looks at what it can have, and at nothing else.
+ *
  * Threads: under the owner's lock.
  */
 #ifndef LW_STORE_ORDER_H
@@ -37,7 +41,8 @@
 
 #define LW__LANE_RUNS 4 /* priorities of a lane that have a run of their own */
 #define LW__ORDER_WEIGHT_MAX 1000
-#define LW__NOWHERE UINT32_MAX /* an index: not in there */
+#define LW__ORDER_TURN (UINT64_C(1) << 40) /* what a turn costs a queue of weight 1 */
+#define LW__NOWHERE UINT32_MAX             /* an index: not in there */
 
 /* What a lane, a queue and the order change for each task stands first in them, so that it is one
  * cache line each where the owner aligns them: whoever takes the lock on another core has to fetch
@@ -52,6 +57,12 @@ struct lw__lane {
     struct lw__lane *next_of_queue;     /* fixed */
     struct lw__lane *next_of_kind;      /* the owner's: lanes of the same kind */
     uint32_t shut; /* reasons why nothing is taken from it: bits, the owner's */
+    bool is_offered;
+    uint32_t offer_index[2];    /* in `offers`, or LW__NOWHERE */
+    struct lw__heap *offers[2]; /* fixed: its queue's, its kind's */
+    /* the owner's: while it is withheld, in lists of its kind and of its queue */
+    struct lw__lane *next_withheld, **withheld_link;
+    struct lw__lane *next_in_queue, **in_queue_link;
     struct lw__heap heap;
     struct lw__task *strays, *last_stray; /* a list in order: those for which there was no memory */
 };
@@ -61,32 +72,47 @@ struct lw__order_queue {
     uint64_t pass;   /* what it has had, while active; wraps around */
     uint64_t stride; /* what a turn costs: 1 / weight */
     uint32_t weight;
-    uint32_t active_index; /* in order->active, or LW__NOWHERE: nothing ready */
+    uint32_t active_index; /* among the eligible or waiting ones; LW__NOWHERE: nothing ready */
     struct lw__lane *lanes;
     uint32_t lane_count;
-    struct lw__heap ready; /* lanes. While there is one only, its key is not kept up to date */
+    bool is_waiting;         /* while active; see turns.h */
+    bool is_interrupted;     /* while not: a shut lane has tasks, and it comes back for them */
+    struct lw__heap ready;   /* lanes. While there is one only, its key is not kept up to date */
+    struct lw__heap offered; /* lanes */
+    uint32_t offer_index;    /* in order->offering, or LW__NOWHERE: nothing offered */
+};
+
+/* What the order knows of a kind. Zeroed: it has no lanes. */
+struct lw__order_kind {
+    struct lw__heap offered; /* lanes */
+    uint32_t lane_count;
 };
 
 struct lw__order {
     size_t count;          /* tasks in all lanes */
     size_t ready_count;    /* tasks in lanes that are ready: 0 means nothing can be taken */
     uint64_t stride, pass; /* 1 / active_weight; what a queue with exactly its share has had */
-    struct lw__order_queue **active; /* queues with something ready; in no order */
-    uint32_t active_count, spare_count;
-    struct lw__run_block *spare; /* empty blocks, for all lanes */
-    uint64_t active_weight;      /* of all active ones together */
+    struct lw__order_queue **eligible;     /* queues with something ready; see turns.h */
+    uint32_t eligible_count, active_count; /* these, and with those that wait */
+    struct lw__run_block *spare;           /* empty blocks, for all lanes */
+    uint32_t spare_count;
+    uint32_t active_weight; /* of all active queues together */
+    struct lw__order_queue **waiting;
     uint32_t active_capacity, queue_count;
-    size_t bytes; /* of all blocks, heaps and the lists of what is ready */
+    uint64_t looks;           /* comparisons of queues so far: what turns cost, for tests */
+    struct lw__heap offering; /* queues with something offered, by their first task */
+    size_t bytes;             /* of all blocks, heaps and the lists of what is ready */
     const lw_allocator *allocator;
 };
 
 void lw__order_init(struct lw__order *order, const lw_allocator *allocator);
 
-/* The queue and the lane are the owner's memory, zeroed. False: no memory. Lanes and queues are
- * only ever added; a new one makes sure that later calls find room in `ready` and `active`. */
+/* The queue, the lane and the kind are the owner's memory, zeroed. False: no memory. Lanes and
+ * queues are only ever added; a new one makes sure that later calls find room among the ready
+ * ones. */
 bool lw__order_add_queue(struct lw__order *order, struct lw__order_queue *queue, uint32_t weight);
 bool lw__order_add_lane(struct lw__order *order, struct lw__order_queue *queue,
-                        struct lw__lane *lane, void *kind);
+                        struct lw__lane *lane, void *kind, struct lw__order_kind *order_kind);
 
 /* From 1 to LW__ORDER_WEIGHT_MAX. The queue starts afresh, with neither debt nor credit. */
 void lw__order_set_weight(struct lw__order *order, struct lw__order_queue *queue, uint32_t weight);
@@ -95,6 +121,7 @@ void lw__order_set_weight(struct lw__order *order, struct lw__order_queue *queue
  * are still in there are not touched. What is zeroed and was never added may be freed, too. */
 void lw__order_free_lane(struct lw__order *order, struct lw__lane *lane);
 void lw__order_free_queue(struct lw__order *order, struct lw__order_queue *queue);
+void lw__order_free_kind(struct lw__order *order, struct lw__order_kind *kind);
 void lw__order_free(struct lw__order *order);
 
 /* Makes sure that `count` inserts into the lane, at any place, will not need memory, until
@@ -113,6 +140,19 @@ void lw__order_remove(struct lw__order *order, struct lw__task *task);
 /* Says why nothing may be taken from the lane; 0: nothing stands in the way. */
 void lw__order_shut(struct lw__order *order, struct lw__lane *lane, uint32_t reasons);
 
+/* Says whether somebody else may have what is in the lane, which is shut. */
+void lw__order_offer(struct lw__order *order, struct lw__lane *lane, bool is_offered);
+
+/* The offered lane whose first task comes before all others: of a queue or kind, of all. NULL:
+ * there is none. */
+struct lw__lane *lw__offers_first(const struct lw__heap *offers, bool is_of_kind);
+struct lw__lane *lw__order_first_offered(const struct lw__order *order);
+
+/* One of them, in no order, from 0 to offers->count - 1; one of the queues that have some, from 0
+ * to order->offering.count - 1. */
+struct lw__lane *lw__offers_at(const struct lw__heap *offers, bool is_of_kind, uint32_t at);
+struct lw__order_queue *lw__order_offering_at(const struct lw__order *order, uint32_t at);
+
 /* The lane that is next, NULL if none is ready; the first task of a lane, NULL if it is empty. */
 struct lw__lane *lw__order_next(const struct lw__order *order);
 struct lw__task *lw__lane_first(const struct lw__lane *lane);
@@ -127,7 +167,7 @@ uint32_t lw__order_take(struct lw__order *order, struct lw__task **tasks, uint32
 
 static inline void lw__order_forget(struct lw__task *const *tasks, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        tasks[i]->place.lane = NULL;
+        tasks[i]->place = (struct lw__place){0};
 }
 
 /* The first by key of all tasks of a queue, shut lanes included; NULL: none. For LW_DROP_OLDEST. */

@@ -21,8 +21,8 @@ static bool has_room(const struct lw__index *index, const struct lw__queue *queu
 
 static int put_plain_locked(struct lw__index *index, uint64_t now, const struct lw__put *put,
                             uint64_t *id) {
-    struct lw__queue *queue = index->queues[put->queue];
-    struct lw__kind *kind = index->kinds[put->kind];
+    struct lw__queue *queue = lw__index_queue_at(index, put->queue);
+    struct lw__kind *kind = lw__index_kind_at(index, put->kind);
     if (index->restraints & LW__STORE_NO_PUT)
         return LW_ESTOPPING;
     if (!has_room(index, queue))
@@ -34,8 +34,8 @@ static int put_plain_locked(struct lw__index *index, uint64_t now, const struct 
     if (!task)
         return LW_ENOMEM;
     task->priority = put->priority;
-    task->kind = put->kind;
-    task->queue = put->queue;
+    task->kind = (uint16_t)put->kind;
+    task->queue = (uint16_t)put->queue;
     if (now > index->last_due)
         index->last_due = now;
     atomic_store_explicit(&task->due_at, index->last_due, memory_order_relaxed);
@@ -83,7 +83,7 @@ static bool is_plain(const struct lw__index *index, const struct lw__task *task)
 /* Under back alone. From the first that is not plain on they are left for later: all are retained
  * in the order in which they ended. */
 static void retain(struct lw__index *index, uint64_t now, struct account *account) {
-    struct lw__kind *kind = index->kinds[account->tasks[0]->kind];
+    struct lw__kind *kind = lw__index_kind_of(index, account->tasks[0]);
     uint32_t plain = 0;
     for (; plain < account->count && is_plain(index, account->tasks[plain]); plain++)
         account->plain_bytes += lw__task_payload_size(account->tasks[plain]);
@@ -109,8 +109,8 @@ static void forget_keys_locked(struct lw__index *index, const struct account *ac
 }
 
 static void count_locked(struct lw__index *index, uint64_t now, const struct account *account) {
-    struct lw__kind *kind = index->kinds[account->tasks[0]->kind];
-    struct lw__queue *queue = index->queues[account->tasks[0]->queue];
+    struct lw__kind *kind = lw__index_kind_of(index, account->tasks[0]);
+    struct lw__queue *queue = lw__index_queue_of(index, account->tasks[0]);
     uint32_t plain = account->plain_count;
     if (index->keys.count > 0)
         forget_keys_locked(index, account);

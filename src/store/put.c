@@ -26,7 +26,7 @@ void lw__index_line_up_in_locked(struct lw__index *index, struct lw__lane *lane,
 }
 
 void lw__index_line_up_locked(struct lw__index *index, struct lw__task *task) {
-    struct lw__lane *lane = lw__index_queue_of(index, task)->lanes[task->kind];
+    struct lw__lane *lane = lw__index_find_lane(lw__index_queue_of(index, task), task->kind);
     lw__index_line_up_in_locked(index, lane, task);
 }
 
@@ -59,7 +59,7 @@ void lw__index_enqueue_locked(struct lw__index *index, struct lw__task *task,
 
 /* ---- checks ------------------------------------------------------------------------------- */
 
-struct lw__keys_pair lw__index_pair(const struct lw__index *index, uint16_t kind,
+struct lw__keys_pair lw__index_pair(const struct lw__index *index, uint32_t kind,
                                     struct lw__spec *spec) {
     const char *key = lw__spec_key(spec);
     if (spec->key_hash == 0)
@@ -72,7 +72,10 @@ struct lw__task *lw__index_key_holder_locked(struct lw__index *index, const stru
                                              uint64_t now) {
     struct lw__keys_pair pair = lw__index_pair(index, put->kind, put->spec);
     struct lw__task *holder = lw__keys_find(&index->keys, &pair);
-    if (!holder || !lw_state_is_terminal(lw__task_state(holder)))
+    /* In a file its end has to stand before the put of whoever takes the key next, or beside it. */
+    if (!holder
+        || (holder != index->ending
+            && (!lw_state_is_terminal(lw__task_state(holder)) || !lw__journal_has_end(holder))))
         return holder;
     const struct lw__spec *spec = lw__task_spec(holder);
     if (spec->key_scope == LW_KEY_RETAINED)
@@ -148,8 +151,8 @@ static int check_lane(struct lw__index *index, const struct lw__put *put) {
     const struct lw__lane *lane = lw__index_lane_locked(index, put->kind, put->queue);
     if (!lane)
         return LW_ENOMEM;
-    uint32_t shut = lane->shut & ~(brings_function ? LW__SHUT_NO_HANDLER : 0);
-    return put->is_taken && shut ? LW_EFULL : LW_OK;
+    uint32_t shut = lane->shut & ~(LW__SHUT_LIMIT | (brings_function ? LW__SHUT_NO_HANDLER : 0));
+    return put->is_taken && (shut || lw__kind_is_full(lane->kind)) ? LW_EFULL : LW_OK;
 }
 
 /* Whether it exists already, and what stands in its way but room. */
@@ -212,8 +215,8 @@ static struct lw__task *make_task(struct lw__index *index, const struct lw__put 
     if (!task)
         return NULL;
     task->priority = put->priority;
-    task->kind = put->kind;
-    task->queue = put->queue;
+    task->kind = (uint16_t)put->kind;
+    task->queue = (uint16_t)put->queue;
     lw__task_set_spec(task, put->spec);
     atomic_store_explicit(&task->flags, (uint16_t)flags_of(put), memory_order_relaxed);
     return task;
@@ -253,6 +256,8 @@ static bool place_task(struct lw__index *index, struct lw__task *task, struct lw
     bool must_depend = put->spec && put->spec->after_count > 0 && !put->stillborn;
     if (must_depend && !lw__index_depend_locked(index, task))
         return false;
+    if (must_depend && index->journal && put->is_successor)
+        lw__journal_need_before(index, task);
     if (index->journal)
         lw__journal_note(index->journal, put->is_successor ? LW__JOURNAL_THEN : LW__JOURNAL_PUT,
                          task);
@@ -267,7 +272,6 @@ static bool place_task(struct lw__index *index, struct lw__task *task, struct lw
         lw__index_kind_of(index, task)->claimed++;
         index->claimed++;
         put->token = ++index->last_token;
-        lw__index_review_kind_locked(index, lw__index_kind_of(index, task));
         return true;
     }
     if (put->due > now) {
@@ -309,6 +313,16 @@ void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, 
     lw__index_retire_task_locked(index, task);
 }
 
+void lw__index_disarm_locked(struct lw__index *index, const struct lw__task *task) {
+    struct lw__spec *spec = lw__task_spec(task);
+    if (!spec || !spec->on_end)
+        return;
+    spec->on_end = NULL; /* read by whoever tells the end, after it was durable */
+    spec->user = NULL;
+    if (index->journal)
+        lw__lean_count_in_locked(index, spec);
+}
+
 static int accept_one(struct lw__index *index, struct lw__put *put, uint64_t now) {
     struct lw__task *task = make_task(index, put, now);
     if (!task)
@@ -328,8 +342,8 @@ static int accept_one(struct lw__index *index, struct lw__put *put, uint64_t now
         lw__index_set_limit_locked(index, task);
     if (index->journal)
         lw__lean_count_in_locked(index, put->spec);
-    index->kinds[put->kind]->submitted++;
-    index->queues[put->queue]->submitted++;
+    lw__index_kind_at(index, put->kind)->submitted++;
+    lw__index_queue_at(index, put->queue)->submitted++;
     put->task = task;
     put->id = task->id;
     return LW_OK;
@@ -362,7 +376,21 @@ static int check_all(struct lw__index *index, uint64_t now, struct lw__put *puts
             keys += has_key(put);
         }
     }
+    if (keys > 0 && index->ending)
+        keys++; /* it gets its own key again if these are taken back */
     return keys == 0 || lw__keys_reserve(&index->keys, keys) ? LW_OK : LW_ENOMEM;
+}
+
+/* The holder of the key may not be durable yet. Whoever is told of it must not be left with nothing
+ * when its put is taken back. */
+static void note_found(struct lw__index *index, const struct lw__put *put) {
+    struct lw__task *holder = index->journal ? lw__ids_find(&index->ids, put->id) : NULL;
+    index->existed++;
+    if (!holder || !(lw__task_flags(holder) & LW__TASK_UNSAVED))
+        return;
+    holder->is_found = true;
+    if (put->is_successor)
+        lw__journal_need(index->journal, holder);
 }
 
 static int accept_all(struct lw__index *index, uint64_t now, struct lw__put *puts, size_t count) {
@@ -379,7 +407,8 @@ static int accept_all(struct lw__index *index, uint64_t now, struct lw__put *put
             put->status = accept_one(index, put, now);
         if (put->status < 0)
             return put->status;
-        index->existed += put->status == LW_EXISTS;
+        if (put->status == LW_EXISTS)
+            note_found(index, put);
     }
     return LW_OK;
 }

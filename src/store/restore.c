@@ -97,7 +97,7 @@ static bool place_waiting(struct lw__index *index, struct lw__task *task, bool w
 /* Somebody else runs it, and still may. */
 static bool place_leased(struct lw__index *index, struct lw__task *task,
                          const struct lw__restored *r, uint64_t now) {
-    if (!lw__lease_add_locked(index, task, r->token, r->lease_until, r->holder))
+    if (!lw__lease_add_locked(index, task, r->token, now, r->lease_until, r->holder))
         return false;
     lw__index_move_locked(index, task, LW__EVENT_ENQUEUE, now);
     lw__index_move_locked(index, task, LW__EVENT_START, now);
@@ -146,8 +146,12 @@ int lw__index_restore_locked(struct lw__index *index, const struct lw__restored 
     if (has_ended)
         return LW_OK;
     lw__index_count_restored_locked(index, task);
-    if (r->scope) /* what follows from its end, a worker elsewhere cannot tell */
-        index->kinds[task->kind]->is_kept = true;
+    struct lw__kind *kind = lw__index_kind_of(index, task);
+    if (r->scope
+        && !kind->is_kept) { /* what follows from its end, a worker elsewhere cannot tell */
+        kind->is_kept = true;
+        lw__index_review_kind_locked(index, kind);
+    }
     if (lw__task_flags(task) & LW__TASK_LIMITED)
         lw__index_set_limit_locked(index, task);
     bool was_held = r->state == LW_CREATED;

@@ -292,7 +292,7 @@ static void sort_ring(struct lw__task_link *ring) {
 void lw__retained_sort_locked(struct lw__index *index) {
     for (uint32_t k = 0; k < index->kind_count; k++) {
         for (int i = 0; i < 3; i++) {
-            struct lw__retained *retained = &index->kinds[k]->retained[i];
+            struct lw__retained *retained = &lw__index_kind_at(index, k)->retained[i];
             if (retained->count == 0)
                 continue;
             sort_ring(&retained->ring);

@@ -8,7 +8,7 @@ static uint64_t put_bytes(const struct lw__put *put) {
 
 /* NULL: it has none yet; such a queue is as large as the engine. */
 static struct lw__queue *queue_of(const struct lw__index *index, const struct lw__put *put) {
-    return put->queue < LW__UNNAMED ? index->queues[put->queue] : NULL;
+    return put->queue < LW__UNNAMED ? lw__index_queue_at(index, put->queue) : NULL;
 }
 
 static bool is_free(const struct lw__index *index, const struct lw__queue *queue, uint64_t bytes) {
@@ -42,7 +42,7 @@ static void count(struct lw__index *index, struct lw__kind *kind, struct lw__que
 }
 
 static struct lw__kind *kind_of(const struct lw__index *index, const struct lw__put *put) {
-    return put->kind < LW__UNNAMED ? index->kinds[put->kind] : NULL;
+    return put->kind < LW__UNNAMED ? lw__index_kind_at(index, put->kind) : NULL;
 }
 
 void lw__room_take_locked(struct lw__index *index, struct lw__put *put) {
@@ -111,6 +111,64 @@ void lw__room_evict(struct lw__index *index, uint64_t now, uint64_t id) {
         lw__index_abort_locked(index, task, now, "there was no room to try it again");
     lw__grace_collect(&index->grace);
     lw__index_unlock(index);
+}
+
+/* ---- explaining --------------------------------------------------------------------------- */
+
+static bool needs_room(const struct lw__put *put) {
+    return put->status != LW_EXISTS && !put->is_double;
+}
+
+/* What the puts up to this one need: all of them, or those of its queue. */
+struct need {
+    uint64_t tasks, bytes;
+};
+
+static struct need need_of(const struct lw__put *puts, size_t at, bool is_of_queue) {
+    struct need need = {0, 0};
+    for (size_t i = 0; i <= at; i++) {
+        if (!needs_room(&puts[i]) || (is_of_queue && puts[i].queue != puts[at].queue))
+            continue;
+        need.tasks++;
+        need.bytes += put_bytes(&puts[i]);
+    }
+    return need;
+}
+
+static bool lacks(struct lw__room_lack *lack, enum lw__room_limit limit, uint64_t used,
+                  uint64_t wanted, uint64_t most) {
+    if (used <= most && wanted <= most - used)
+        return false;
+    *lack = (struct lw__room_lack){
+        .limit = limit, .used = used, .wanted = wanted, .most = most, .at = lack->at};
+    return true;
+}
+
+/* Bytes before tasks: they are what a caller has in hand. */
+static bool find_lack_locked(const struct lw__index *index, const struct lw__put *puts, size_t at,
+                             struct lw__room_lack *lack) {
+    const struct lw__queue *queue = queue_of(index, &puts[at]);
+    struct need all = need_of(puts, at, false), own = need_of(puts, at, true);
+    lack->at = at;
+    return lacks(lack, LW__ROOM_BYTES, index->bytes, all.bytes, index->options.byte_limit)
+           || lacks(lack, LW__ROOM_TASKS, index->unfinished - index->reserve_used, all.tasks,
+                    index->options.task_limit)
+           || (queue
+               && (lacks(lack, LW__ROOM_QUEUE_BYTES, queue->bytes, own.bytes, queue->byte_limit)
+                   || lacks(lack, LW__ROOM_OF_QUEUE, queue->unfinished, own.tasks, queue->limit)));
+}
+
+struct lw__room_lack lw__room_lack(struct lw__index *index, const struct lw__put *puts,
+                                   size_t count) {
+    struct lw__room_lack lack = {.limit = LW__ROOM_IS_THERE};
+    lw__index_lock(index);
+    size_t i = 0;
+    while (i < count && !(needs_room(&puts[i]) && find_lack_locked(index, puts, i, &lack)))
+        i++;
+    if (i == count && lw__room_is_untold_locked(index))
+        lack.limit = LW__ROOM_UNTOLD;
+    lw__index_unlock(index);
+    return lack;
 }
 
 /* ---- dropping ----------------------------------------------------------------------------- */
@@ -191,37 +249,37 @@ static void drop_oldest(struct lw__index *index, uint64_t now, struct lw__queue 
     }
 }
 
-/* The queues of a batch, each once and in its order. */
+/* The queues of a batch, each once and in its order: a list through the queues themselves, so that
+ * it takes no memory and no time for queues that are not in it. */
 struct queue_set {
-    size_t count;
-    uint16_t all[LW_QUEUES_MAX];
-    uint64_t bits[LW_QUEUES_MAX / 64];
+    struct lw__queue *first, **last;
 };
 
-static bool has_queue(const struct queue_set *set, uint16_t queue) {
-    return set->bits[queue / 64] >> queue % 64 & 1;
+static void clear_set(struct queue_set *set) {
+    for (struct lw__queue *queue = set->first; queue; queue = queue->next_in_set)
+        queue->is_in_set = false;
 }
 
-static void add_queue(struct queue_set *set, uint16_t queue) {
-    if (has_queue(set, queue))
+static void add_queue(struct queue_set *set, struct lw__queue *queue) {
+    if (!queue || queue->is_in_set)
         return;
-    set->bits[queue / 64] |= UINT64_C(1) << queue % 64;
-    set->all[set->count++] = queue;
+    queue->is_in_set = true;
+    queue->next_in_set = NULL;
+    *set->last = queue;
+    set->last = &queue->next_in_set;
 }
 
 static void take_room(struct lw__index *index, struct lw__put *put, struct queue_set *set) {
     lw__room_take_locked(index, put);
-    if (put->queue < LW__UNNAMED)
-        add_queue(set, put->queue);
+    add_queue(set, queue_of(index, put));
 }
 
 /* Whether the task that has its key may be dropped: then it needs room as well. */
-static bool may_come_free(const struct lw__index *index, const struct lw__put *put,
-                          const struct queue_set *set) {
+static bool may_come_free(struct lw__index *index, const struct lw__put *put) {
     const struct lw__task *holder =
         put->status == LW_EXISTS && !put->is_counted ? lw__ids_find(&index->ids, put->id) : NULL;
     return holder && lw__task_state(holder) == LW_ENQUEUED && holder->place.lane
-           && has_queue(set, holder->queue);
+           && lw__index_queue_of(index, holder)->is_in_set;
 }
 
 static void take_room_for_keys(struct lw__index *index, struct lw__put *puts, size_t count,
@@ -230,7 +288,7 @@ static void take_room_for_keys(struct lw__index *index, struct lw__put *puts, si
     while (is_more) { /* each brings its queue along */
         is_more = false;
         for (size_t i = 0; i < count; i++) {
-            if (!may_come_free(index, &puts[i], set))
+            if (!may_come_free(index, &puts[i]))
                 continue;
             take_room(index, &puts[i], set);
             is_more = true;
@@ -238,46 +296,47 @@ static void take_room_for_keys(struct lw__index *index, struct lw__put *puts, si
     }
 }
 
-static bool reckon_all(struct lw__index *index, const uint16_t *queues, size_t count,
-                       struct reckoning *r) {
+static bool reckon_all(struct lw__index *index, const struct queue_set *set, struct reckoning *r) {
     r->missing_at_all = missing_at_all(index);
     r->had_at_all = (struct amount){0, 0};
-    for (size_t i = 0; i < count; i++) {
-        if (!reckon_queue(index->queues[queues[i]], r))
+    for (const struct lw__queue *queue = set->first; queue; queue = queue->next_in_set) {
+        if (!reckon_queue(queue, r))
             return false;
     }
     return covers(&r->had_at_all, &r->missing_at_all);
 }
 
-static void drop_for(struct lw__index *index, uint64_t now, const uint16_t *queues, size_t count,
-                     struct amount *missing_at_all) {
-    for (size_t i = 0; i < count; i++) {
-        struct lw__queue *queue = index->queues[queues[i]];
+/* The queues of the set before `end`. */
+static void drop_for(struct lw__index *index, uint64_t now, const struct queue_set *set,
+                     const struct lw__queue *end, struct amount *missing_at_all) {
+    for (struct lw__queue *queue = set->first; queue != end; queue = queue->next_in_set) {
         struct amount missing = missing_in(queue);
         drop_oldest(index, now, queue, &missing, missing_at_all);
     }
-    for (size_t i = 0; i < count; i++)
-        drop_oldest(index, now, index->queues[queues[i]], missing_at_all, missing_at_all);
+    for (struct lw__queue *queue = set->first; queue != end; queue = queue->next_in_set)
+        drop_oldest(index, now, queue, missing_at_all, missing_at_all);
 }
 
 /* Takes the room of all, as if they were in already, and reckons: whether others can make up for
- * it. Returns how many queues of the set are of those that lack something now. */
-static size_t reckon(struct lw__index *index, struct lw__put *puts, size_t count,
-                     struct queue_set *set, bool *is_enough) {
+ * it. Returns the first queue of the set that is not one of those that lack something now. */
+static struct lw__queue *reckon(struct lw__index *index, struct lw__put *puts, size_t count,
+                                struct queue_set *set, bool *is_enough) {
     struct reckoning r;
+    set->first = NULL;
+    set->last = &set->first;
     for (size_t i = 0; i < count; i++) {
         puts[i].is_counted = false;
         if (puts[i].status == LW_OK)
             take_room(index, &puts[i], set);
     }
-    size_t own_count = set->count;
+    struct lw__queue **own_end = set->last;
     take_room_for_keys(index, puts, count, set);
-    *is_enough = reckon_all(index, set->all, set->count, &r);
+    *is_enough = reckon_all(index, set, &r);
     for (size_t i = 0; i < count; i++) {
         if (puts[i].status == LW_EXISTS)
             lw__room_give_back_locked(index, &puts[i]);
     }
-    return own_count;
+    return *own_end;
 }
 
 static void give_all_back(struct lw__index *index, struct lw__put *puts, size_t count) {
@@ -286,21 +345,23 @@ static void give_all_back(struct lw__index *index, struct lw__put *puts, size_t 
 }
 
 bool lw__room_can_drop_locked(struct lw__index *index, struct lw__put *puts, size_t count) {
-    struct queue_set set = {.count = 0};
+    struct queue_set set;
     bool is_enough;
     reckon(index, puts, count, &set, &is_enough);
+    clear_set(&set);
     give_all_back(index, puts, count);
     return is_enough;
 }
 
 bool lw__room_drop_locked(struct lw__index *index, uint64_t now, struct lw__put *puts,
                           size_t count) {
-    struct queue_set set = {.count = 0};
+    struct queue_set set;
     bool is_enough;
-    size_t own_count = reckon(index, puts, count, &set, &is_enough);
+    const struct lw__queue *end = reckon(index, puts, count, &set, &is_enough);
+    clear_set(&set);
     if (is_enough) {
         struct amount missing = missing_at_all(index);
-        drop_for(index, now, set.all, own_count, &missing);
+        drop_for(index, now, &set, end, &missing);
     }
     give_all_back(index, puts, count);
     return is_enough;

@@ -341,6 +341,25 @@ static void take_bytes(struct lw__index *index, struct lw__scope *scope, lw_byte
     scope->bytes = bytes;
 }
 
+/* A scope that is just being changed has its new bytes already. */
+void lw__scope_note_abort_locked(struct lw__index *index, const struct lw__task *task,
+                                 const char *reason) {
+    char bytes[LW__SCOPE_BYTES_MAX];
+    if (!index->hooks.scope_aborted || !lw__scope_is_present_locked(index, task))
+        return;
+    struct lw__scope *scope = lw__scope_find_locked(index, lw__task_spec(task)->member->scope);
+    if (scope == index->scopes.current)
+        return;
+    size_t size = index->hooks.scope_aborted(index->hooks.user, task, reason, scope->bytes, bytes);
+    void *block = size > 0 ? lw__alloc(&index->allocator, size) : NULL;
+    if (!block)
+        return;
+    memcpy(block, bytes, size);
+    take_bytes(index, scope, (lw_bytes){block, size});
+    scope->version++;
+    lw__scope_note_locked(index, scope);
+}
+
 static void move(struct lw__index *index, struct lw__scope *scope, uint64_t now) {
     leave_behind(index, scope, now);
     scope->is_moving = false;
@@ -348,11 +367,24 @@ static void move(struct lw__index *index, struct lw__scope *scope, uint64_t now)
         open_fence(index, scope, now);
 }
 
+static void abort_listed(struct lw__index *index, const struct lw__scope_plan *plan, uint64_t now) {
+    const struct lw__scope_change *change = plan->change;
+    for (size_t i = 0; i < change->aborted_count; i++) {
+        struct lw__task *task = lw__ids_find(&index->ids, change->aborted[i]);
+        bool is_scoped = task && lw__task_flags(task) & LW__TASK_SCOPED;
+        const struct lw__member *member = is_scoped ? lw__task_spec(task)->member : NULL;
+        if (member && member->scope == plan->scope->id && member->generation == plan->generation)
+            lw__index_abort_idle_locked(index, task, now, change->reasons[i]);
+    }
+}
+
 void lw__scope_commit_locked(struct lw__index *index, struct lw__scope_plan *plan, uint64_t now) {
     struct lw__scope *scope = plan->scope;
     struct lw__scope_change *change = plan->change;
     if (!scope)
         return;
+    if (change)
+        abort_listed(index, plan, now);
     index->scopes.current = NULL;
     if (!change)
         return;

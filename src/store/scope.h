@@ -147,6 +147,11 @@ bool lw__scope_is_present_locked(const struct lw__index *index, const struct lw_
 /* The attempt of a member was lost: nobody knows whether it still does something. */
 void lw__scope_note_lost_locked(struct lw__index *index, const struct lw__task *task);
 
+/* A task of a scope was aborted without an attempt that could say so: the scope's bytes are told
+ * (hooks.scope_aborted), and noted together with the end of the task. Without memory they stay. */
+void lw__scope_note_abort_locked(struct lw__index *index, const struct lw__task *task,
+                                 const char *reason);
+
 /* The three parts. Prepare: LW_OK, LW_EINVAL, LW_ECHANGED, LW_ENOMEM; *plan is zeroed by the
  * caller, and on failure left so. */
 int lw__scope_prepare_locked(struct lw__index *index, struct lw__scope *scope,

@@ -7,12 +7,27 @@
 
 /* ---- the parts of one settlement ---------------------------------------------------------- */
 
-static int put_successors(struct lw__index *index, struct lw__settlement *s, uint64_t now) {
+static bool has_own_key(const struct lw__index *index, struct lw__task *task) {
+    if (!(lw__task_flags(task) & LW__TASK_KEYED))
+        return false;
+    struct lw__keys_pair pair = lw__index_pair(index, task->kind, lw__task_spec(task));
+    return lw__keys_find(&index->keys, &pair) == task;
+}
+
+/* Successors are put together with the end of their task, if this is its end. So its key is free
+ * for them, if it was to be free after the end; if they cannot be put, the task has it again. */
+static int put_successors(struct lw__index *index, struct lw__settlement *s, bool is_end,
+                          uint64_t now) {
     if (s->successor_count == 0)
         return LW_OK;
     for (size_t i = 0; i < s->successor_count; i++)
         s->successors[i].is_successor = true;
-    return lw__index_put_locked(index, now, s->successors, s->successor_count);
+    index->ending = is_end && has_own_key(index, s->task) ? s->task : NULL;
+    int rc = lw__index_put_locked(index, now, s->successors, s->successor_count);
+    if (rc < 0 && index->ending && !has_own_key(index, s->task))
+        lw__index_set_key_locked(index, s->task);
+    index->ending = NULL;
+    return rc;
 }
 
 /* From here on LW__SCOPE_THIS is the scope of the task. */
@@ -34,11 +49,12 @@ static int make_result(struct lw__index *index, const struct lw__settlement *s,
     return *output ? LW_OK : LW_ENOMEM;
 }
 
-/* What belongs together has to be noted together. */
+/* What belongs together has to be noted together, and what was lost of the task before it: of an
+ * attempt a revival and a change can be. */
 static int reserve_notes(struct lw__index *index, const struct lw__settlement *s) {
     if (!index->journal || (s->successor_count == 0 && !s->scope))
         return LW_OK;
-    return lw__journal_reserve(index->journal, 2 * s->successor_count + 2) ? LW_OK : LW_ENOMEM;
+    return lw__journal_reserve(index->journal, 2 * s->successor_count + 4) ? LW_OK : LW_ENOMEM;
 }
 
 /* NULL: there is none, or no memory for it: it is told without its last words. */
@@ -93,12 +109,15 @@ static enum lw__task_event event_of(const struct lw__settlement *s, uint64_t now
     return LW__EVENT_GIVE_BACK;
 }
 
+static bool is_end(enum lw__task_event event) {
+    return event != LW__EVENT_POSTPONE && event != LW__EVENT_GIVE_BACK;
+}
+
 /* One step for readers: who sees the new state sees what led to it, and the other way round. */
 static void move(struct lw__index *index, const struct lw__settlement *s, enum lw__task_event event,
                  struct lw__output *output, struct lw__errors *errors, uint64_t now) {
     struct lw__task *task = s->task;
-    bool is_end = event != LW__EVENT_POSTPONE && event != LW__EVENT_GIVE_BACK;
-    bool is_spent = is_end && (s->is_spent || event == LW__EVENT_FINISH);
+    bool is_spent = is_end(event) && (s->is_spent || event == LW__EVENT_FINISH);
     lw__task_lock(task);
     if (output)
         lw__put(&task->output, output);
@@ -111,7 +130,7 @@ static void move(struct lw__index *index, const struct lw__settlement *s, enum l
     lw__task_flag(task,
                   (is_spent ? LW__TASK_SPENT : 0)
                       | (errors && index->options.tells_errors ? LW__TASK_TOLD : 0),
-                  LW__TASK_CANCELLING | LW__TASK_STUCK | (is_end ? 0 : LW__TASK_WALL));
+                  LW__TASK_CANCELLING | LW__TASK_STUCK | (is_end(event) ? 0 : LW__TASK_WALL));
     lw__index_move_locked(index, task, event, now);
     lw__task_unlock(task);
 }
@@ -131,9 +150,9 @@ static void watch_limit(struct lw__index *index, struct lw__task *task) {
 static void follow(struct lw__index *index, const struct lw__settlement *s,
                    enum lw__task_event event, uint64_t now) {
     struct lw__task *task = s->task;
-    if (event == LW__EVENT_POSTPONE || event == LW__EVENT_GIVE_BACK)
+    if (!is_end(event))
         watch_limit(index, task);
-    if (index->journal && (event == LW__EVENT_POSTPONE || event == LW__EVENT_GIVE_BACK))
+    if (index->journal && !is_end(event))
         lw__journal_note(index->journal, LW__JOURNAL_CHANGE, task);
     if (event == LW__EVENT_POSTPONE) {
         if (index->journal)
@@ -152,13 +171,14 @@ static int apply(struct lw__index *index, struct lw__settlement *s, uint64_t now
     struct lw__output *output, *old_output = lw__see(&task->output);
     struct lw__errors *old_errors = lw__see(&task->errors);
     struct lw__scope_plan plan = {.scope = NULL};
+    enum lw__task_event event = event_of(s, now);
     int rc = make_result(index, s, &output);
     if (rc == LW_OK)
         rc = reserve_notes(index, s);
     if (rc == LW_OK)
         rc = prepare_scope(index, s, &plan);
     if (rc == LW_OK)
-        rc = put_successors(index, s, now);
+        rc = put_successors(index, s, is_end(event), now);
     if (rc < 0) {
         lw__scope_cancel_locked(index, &plan);
         if (output)
@@ -166,7 +186,6 @@ static int apply(struct lw__index *index, struct lw__settlement *s, uint64_t now
         return rc;
     }
     struct lw__errors *errors = make_errors(index, s, now);
-    enum lw__task_event event = event_of(s, now);
     move(index, s, event, output, errors, now);
     /* Not under the task's lock: retiring may wait for readers, and they wait for that lock. */
     if (output && old_output)
@@ -239,7 +258,7 @@ static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_
         return LW_ELEASE;
     struct lw__kind *kind = lw__index_kind_of(index, task);
     struct lw__lease *lease = lw__lease_find(index, task->id);
-    if (s->is_leased && (!lease || lw__lease_is_over(lease, now)))
+    if (s->is_leased && (!lease || lw__lease_is_over_locked(index, lease, now)))
         return LW_ELEASE; /* a worker of this process has it, or the sweep will take it back */
     bool is_scoped = lw__task_flags(task) & LW__TASK_SCOPED;
     if (is_scoped && s->fault == LW_FAULT_CRASH)
@@ -291,11 +310,12 @@ static lw_bytes result_from_outside(const struct lw__task *task, const struct lw
     return (lw_bytes){lw__output_result(old), old->result_size};
 }
 
-/* A checkpoint has to be noted; what else is published may be lost if there is no memory for it. */
+/* A checkpoint has to be noted, behind what was lost of the task before (see reserve_notes); what
+ * else is published may be lost if there is no memory for it. */
 static int publish_locked(struct lw__index *index, struct lw__task *task,
                           const struct lw__publication *publication) {
     struct lw__output *old = lw__see(&task->output);
-    if (publication->has_checkpoint && index->journal && !lw__journal_reserve(index->journal, 1))
+    if (publication->has_checkpoint && index->journal && !lw__journal_reserve(index->journal, 4))
         return LW_ENOMEM;
     lw_bytes result = result_from_outside(task, old);
     struct lw__output *output =
@@ -335,7 +355,7 @@ int lw__index_publish_by_id(struct lw__store *store, uint64_t now, uint64_t id, 
     struct lw__task *task = lw__ids_find(&index->ids, id);
     bool is_over = !task || lw_state_is_terminal(lw__task_state(task));
     const struct lw__lease *lease = lw__lease_find(index, id);
-    bool is_ours = lease ? !lw__lease_is_over(lease, now) : !publication->is_leased;
+    bool is_ours = lease ? !lw__lease_is_over_locked(index, lease, now) : !publication->is_leased;
     int rc = is_over    ? LW_ENOTFOUND
              : !is_ours ? LW_ELEASE
                         : publish(index, task, token, publication);

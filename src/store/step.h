@@ -38,10 +38,13 @@ LW__INLINE bool lw__step_finish(struct lw__index *index, struct lw__task *task, 
     LW__POINT("finish: about to");
     lw__task_lock(task);
     bool is_plain = !(lw__task_flags(task) & lw__step_slow_flags(index));
+    /* The flag before the state: whoever sees the end without the task's lock (outbox_row.c) must
+     * not take it for one that is durable. It is noted with the others' ends. */
+    if (is_plain && __builtin_expect(index->journal != NULL, 0))
+        lw__task_flag(task, LW__TASK_UNSAVED, 0);
+    LW__POINT("finish: the first of flag and state is set");
     if (is_plain)
         lw__index_move_locked(index, task, LW__EVENT_FINISH, now);
-    if (is_plain && __builtin_expect(index->journal != NULL, 0))
-        lw__task_flag(task, LW__TASK_UNSAVED, 0); /* its end is noted with the others' */
     lw__task_unlock(task);
     return is_plain;
 }

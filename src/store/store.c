@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/text.h"
-#include "store/check.h"
 
+#include <legwork/engine.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static int refuse_scheme(const char *url, size_t scheme_size, lw_error *err) {
     const char *known[LW__STORES_MAX];
     size_t count = 0;
     char scheme[SCHEME_MAX], list[LIST_MAX] = "";
-    if (lw__check_shown("the URL", url, SHOWN_MAX, err) < 0)
+    if (lw__shown_check("the URL", url, SHOWN_MAX, err) < 0)
         return LW_EINVAL;
     int shown =
         (int)(strnlen(url, SHOWN_MAX + 1) > SHOWN_MAX ? lw__text_cut(url, SHOWN_MAX) : SHOWN_MAX);
@@ -53,14 +53,25 @@ static int refuse_scheme(const char *url, size_t scheme_size, lw_error *err) {
                          shown, url, list);
 }
 
-int lw__store_open(struct lw__store **store, const char *url,
-                   const struct lw__store_options *options, lw_error *err) {
-    const char *colon = strchr(url, ':');
-    size_t scheme_size = colon ? (size_t)(colon - url) : strlen(url);
-    for (size_t i = 0; colon && lw__stores[i] != NULL; i++) {
+/* NULL: there is none. */
+static const struct lw__store_ops *find_store(const char *url, size_t scheme_size) {
+    for (size_t i = 0; url[scheme_size] == ':' && lw__stores[i] != NULL; i++) {
         const char *scheme = lw__stores[i]->scheme;
         if (strlen(scheme) == scheme_size && memcmp(scheme, url, scheme_size) == 0)
-            return lw__stores[i]->open(store, colon + 1, options, err);
+            return lw__stores[i];
     }
-    return refuse_scheme(url, scheme_size, err);
+    return NULL;
+}
+
+int lw__store_open(struct lw__store **store, const char *url,
+                   const struct lw__store_options *options, lw_error *err) {
+    size_t scheme_size = strcspn(url, ":");
+    const struct lw__store_ops *ops = find_store(url, scheme_size);
+    return ops ? ops->open(store, url + scheme_size + 1, options, err)
+               : refuse_scheme(url, scheme_size, err);
+}
+
+bool lw_store_has_fault(const char *url, lw_error *fault) {
+    const struct lw__store_ops *ops = url ? find_store(url, strcspn(url, ":")) : NULL;
+    return ops && ops->has_fault && ops->has_fault(fault);
 }

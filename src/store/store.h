@@ -46,12 +46,18 @@ struct lw__store_hooks {
     /* A scope was changed, its fence has opened, it was closed, or a task of its present generation
      * has ended without being finished. Under the store's lock. NULL: nobody cares */
     void (*scope_changed)(void *user, uint64_t scope);
+    /* A task of the present generation of a scope is aborted without an attempt that could say so:
+     * it was cancelled, or dropped to make room. Writes what the scope's bytes are from now on, at
+     * most LW__SCOPE_BYTES_MAX, and returns how many; 0: they stay. Under the store's mutex: it
+     * computes. NULL: nobody cares */
+    size_t (*scope_aborted)(void *user, const struct lw__task *task, const char *reason,
+                            lw_bytes old, char *bytes);
     /* What waited for the disk can go on: room, quiet, something to claim. No lock is held; on a
      * thread of the store. NULL: nobody cares */
     void (*settled)(void *user);
     /* A task of this kind and queue comes in that was not put through the port. No lock is held; on
-     * a thread of the store. LW_OK, or why it cannot be: LW_EINVAL, LW_ENOMEM. NULL: nobody
-     * cares */
+     * a thread of the store. LW_OK, or why it cannot be: LW_EINVAL, LW_ENOMEM; LW_EFULL: there
+     * are too many names. NULL: nobody cares */
     int (*meet)(void *user, const char *kind, const char *queue);
     /* A task has changed its state; called while *listeners is not 0, or always if that is NULL.
      * With the task's lock held: it may only note it. NULL: nobody cares */
@@ -105,25 +111,28 @@ struct lw__kind_options {
 
 /* A kind or queue that has no number yet: from here on, equal ones for equal names. For
  * lw__index_judge only. */
-#define LW__UNNAMED 32768
+#define LW__UNNAMED 65536
+
+_Static_assert(LW_KINDS_MAX <= LW__UNNAMED && LW_QUEUES_MAX <= LW__UNNAMED,
+               "a task has 16 bits for the number of its kind, and of its queue: all are used");
 
 struct lw__put {
     /* in: all checked by the engine */
-    uint16_t kind, queue;
-    bool is_unnamed; /* the engine's */
+    uint32_t kind, queue;
     uint32_t priority;
-    uint64_t due;          /* not before; 0: at once */
-    struct lw__spec *spec; /* taken over when accepted; NULL: nothing out of the ordinary */
-    bool is_successor;     /* of an attempt, or part of a change, in the same step */
-    bool is_inside;        /* from a task: may use the reserve */
-    bool may_drop;         /* of the first: for lack of room others may go; see `put` */
-    bool is_taken;         /* claimed at once, for the caller who runs it: no room needed, as
+    bool is_unnamed, is_uncopied; /* the engine's */
+    uint64_t due;                 /* not before; 0: at once */
+    struct lw__spec *spec;        /* taken over when accepted; NULL: nothing out of the ordinary */
+    bool is_successor;            /* of an attempt, or part of a change, in the same step */
+    bool is_inside;               /* from a task: may use the reserve */
+    bool may_drop;                /* of the first: for lack of room others may go; see `put` */
+    bool is_taken;                /* claimed at once, for the caller who runs it: no room needed, as
                             * long as what has ended is told in time. A store that writes to a disk
                             * has no room for such: LW_EFULL */
-    uint64_t scope;        /* 0: none; or LW__SCOPE_THIS. With a spec, and not taken */
-    uint64_t generation;   /* of the scope, unless it is LW__SCOPE_THIS */
-    uint32_t payload_size; /* of a task that is there already, and lean */
-    uint64_t outside_id;   /* that it has already; 0: it gets the next one */
+    uint64_t scope;               /* 0: none; or LW__SCOPE_THIS. With a spec, and not taken */
+    uint64_t generation;          /* of the scope, unless it is LW__SCOPE_THIS */
+    uint32_t payload_size;        /* of a task that is there already, and lean */
+    uint64_t outside_id;          /* that it has already; 0: it gets the next one */
     const char *stillborn; /* it is accepted and aborted in one step, for this reason: it needs no
                             * room and waits for nobody. NULL: it may live */
     /* out */
@@ -168,9 +177,13 @@ struct lw__lease_claim {
     uint32_t queue_count;           /* 0: all */
     uint32_t kind_count;            /* 0: all that have no handler */
     uint32_t max;
+    bool leaves_lost;          /* not those whose last lease the holder has let run out */
+    bool only_looks;           /* takes nothing */
     struct lw__leased *leased; /* room for max */
     /* out */
     uint32_t count;
+    bool has_left; /* there are some that it had before */
+    bool has_some; /* of one that only looks: there is something */
 };
 
 /* ---- settle ------------------------------------------------------------------------------- */
@@ -246,6 +259,11 @@ struct lw__scope_change {
     uint64_t version; /* that it is based on: LW_ECHANGED if there is another by now; 0: any */
     bool has_bytes;   /* otherwise they stay as they are */
     lw_bytes bytes;
+    const uint64_t *aborted; /* tasks of its present generation that end with it, unless one has
+                                begun meanwhile: that stays */
+    size_t aborted_count;
+    const char *const *reasons; /* for each of them */
+    bool is_lazy;               /* the call does not wait for the disk: `flush` does */
     /* out */
     uint64_t new_generation, new_version;
 };
@@ -346,9 +364,10 @@ struct lw__remote_ops {
     int (*count)(struct lw__store *store, uint64_t counts[LW_ABORTED + 1]);
 
     /* All or none, and durable when it returns; LW_EINVAL: one cannot be, or this is a reader;
-     * LW_EFULL, LW_EUNSURE, or as copy, with a sentence. */
+     * LW_EFULL, LW_EUNSURE, or as copy, with a sentence. patience_ms: for how long it may wait for
+     * other connections, LW_ETIMEDOUT then; 0: as long as it is used to, LW_EBUSY then. */
     int (*submit)(struct lw__store *store, const lw_task *const *tasks, size_t count, lw_id *ids,
-                  lw_error *err);
+                  uint64_t patience_ms, lw_error *err);
     int (*ask)(struct lw__store *store, uint64_t id, enum lw__change change, lw_error *err);
 
     /* A number that is another after each change by others; -1: it cannot be told. And sleeps
@@ -365,12 +384,17 @@ struct lw__remote_ops {
 
 struct lw__store_ops {
     const char *scheme; /* "memory" */
+    /* Whether a library below it has a known fault; a sentence says which. NULL: there is none. */
+    bool (*has_fault)(lw_error *fault);
     /* NULL: it is this process's own. Otherwise the port is of an empty index but for open, close,
      * names, looking at scopes, and stop. */
     const struct lw__remote_ops *remote;
     int (*open)(struct lw__store **store, const char *rest, const struct lw__store_options *options,
                 lw_error *err);
     void (*close)(struct lw__store *store);
+    /* Before the close: the engine could not be opened, so nothing was ever used. NULL: all the
+     * same. */
+    void (*abandon)(struct lw__store *store);
 
     /* Kinds and queues have been set: tasks that others have submitted may come in. NULL: there are
      * no others. */
@@ -395,6 +419,11 @@ struct lw__store_ops {
      * an end has to be durable there is room then: if it is LW_EFULL and `drops` has grown, flush
      * and try again. */
     int (*put)(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count);
+
+    /* As put, until a deadline of the store's clock; also LW_ETIMEDOUT: it had to wait for the disk
+     * until then, and nothing was put; LW_EUNSURE. NULL: `put` does not wait. */
+    int (*put_by)(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count,
+                  uint64_t deadline);
 
     /* The same for one task, without waiting until it is durable: wait->over is called then, with
      * what was put. Unless it is LW_OK nobody is called. NULL: it is durable when `put` returns. */
@@ -503,6 +532,12 @@ struct lw__store_ops {
      * until the deadline of the system's clock, or until nothing can be written. NULL: there are no
      * others. */
     void (*take_in)(struct lw__store *store, uint64_t deadline);
+
+    /* How it does. *trouble is what lw__index_trouble has said, and is_halted what that has
+     * returned; if nothing was in its way, looks whether its files are still there. Returns a word
+     * for programs for what is in *trouble then: "store_full"; NULL: there is nothing. NULL
+     * instead of this: there is nothing that could fail. Any thread; does not wait. */
+    const char *(*examine)(struct lw__store *store, bool *is_halted, lw_error *trouble);
 
     /* What the store does not do any more: bits of LW__STORE_NO_... Bits are only ever added. */
     void (*restrain)(struct lw__store *store, uint32_t bits);

@@ -59,7 +59,7 @@ struct lw__task_link {
 #define LW__TASK_WALL 0x0400u       /* scheduled by wall time: run_at */
 #define LW__TASK_RESERVED 0x0800u   /* its room is of the reserve */
 #define LW__TASK_DRAINED 0x1000u    /* a drain of all has brought it forward once */
-#define LW__TASK_SPENT 0x2000u      /* its handler had the argument for good */
+#define LW__TASK_SPENT 0x2000u      /* its argument has been received for good */
 #define LW__TASK_LINGERS 0x4000u /* terminal, not retained any more, stays until its key is free */
 #define LW__TASK_TELLING 0x8000u /* terminal, its end has to be told, or is being told */
 #define LW__TASK_SLOW (0x003eu | LW__TASK_CALL)
@@ -70,7 +70,8 @@ struct lw__alarm {
     enum lw__alarm_type { LW__ALARM_LIMIT, LW__ALARM_RETAINED, LW__ALARM_LEASE } type;
 };
 
-/* What a task was submitted with beyond the ordinary; never changed. The bytes follow. */
+/* What a task was submitted with beyond the ordinary; never changed, but for on_end of a task that
+ * is unfinished at the close (lw__index_take_left). The bytes follow. */
 struct lw__spec {
     size_t size;                  /* of this block */
     uint64_t key_hash;            /* 0: not known yet (lw__index_pair) */
@@ -143,9 +144,14 @@ struct lw__task {
 
     /* guarded by the store's locks */
     union {
-        struct lw__timer timer;    /* scheduled: until due */
-        struct lw__place place;    /* enqueued; zero: claimed */
-        struct lw__task_link link; /* terminal: retained or to be told; zero: not yet, or no more */
+        struct lw__timer timer;        /* scheduled: until due */
+        struct lw__place place;        /* enqueued; zero: claimed */
+        struct {                       /* created or terminal */
+            struct lw__task_link link; /* retained or to be told; zero: not yet, or no more */
+            bool is_end_noted;         /* in the journal; see lw__journal_has_end */
+            bool is_found;             /* unsaved: a submit was told that this task has its key */
+            bool is_needed; /* unsaved: something that is never taken back relies on this put */
+        };
     };
 };
 

@@ -319,7 +319,7 @@ STORE_TEST(a_wall_time_is_looked_at_again_when_the_clock_is_set) {
 /* ---- bytes of what has ended -------------------------------------------------------------- */
 
 static struct lw__retained *retained_of(struct rig *rig, enum lw__retained_list list) {
-    return &rig->store->index->kinds[rig->kind]->retained[list];
+    return &lw__index_kind_at(rig->store->index, rig->kind)->retained[list];
 }
 
 static void bound_bytes(struct rig *rig, uint64_t byte_max) {

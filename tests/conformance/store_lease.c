@@ -224,6 +224,7 @@ STORE_TEST(a_lease_that_is_extended_ends_later_and_never_earlier) {
             LW_OK);
         assert_status(
             rig->ops->extend(rig->store, rig->now, leased.id, leased.token, rig->now + MS), LW_OK);
+        assert_status(sync_store(rig), LW_OK);
     }
     assert_state(task, LW_STARTED);
     pass(rig, LEASE + 1);
@@ -233,6 +234,56 @@ STORE_TEST(a_lease_that_is_extended_ends_later_and_never_earlier) {
         rig->ops->extend(rig->store, rig->now, leased.id, leased.token, rig->now + LEASE * MS),
         LW_ELEASE);
     assert_status(rig->ops->extend(rig->store, rig->now, 4711, 1, rig->now + MS), LW_ELEASE);
+}
+
+/* Nobody is told of a lease, or of its extension, before that is written. */
+STORE_TEST(the_time_of_a_lease_begins_when_it_is_written) {
+    uint16_t kind = remote(rig);
+    struct lw__task *task = PUT(rig, .kind = kind);
+    struct lw__leased leased;
+    struct lw__lease_claim claim = {
+        .max = 1, .leased = &leased, .holder = "w", .until = rig->now + (uint64_t)LEASE * MS};
+    if (!is_durable(rig))
+        return;
+    assert_status(rig->ops->lease(rig->store, rig->now, &claim), LW_OK);
+    for (int i = 0; i < 2; i++) {
+        pass(rig, 5 * LEASE);
+        sweep(rig); /* it is written at the end of this */
+        pass(rig, LEASE - 1);
+        sweep(rig);
+        assert_state(task, LW_STARTED);
+        assert_int_equal(lw__see(&task->crashes), 0);
+        if (i == 0)
+            assert_status(rig->ops->extend(rig->store, rig->now, leased.id, leased.token,
+                                           rig->now + LEASE * MS),
+                          LW_OK);
+    }
+    pass(rig, 2);
+    sweep(rig);
+    assert_state(task, LW_ENQUEUED);
+    assert_int_equal(lw__see(&task->crashes), 1);
+}
+
+/* What is in the file for it is what its holder was told, not what it asked for. */
+STORE_TEST(a_lease_that_was_long_in_being_written_is_all_there_after_a_restart) {
+    uint16_t kind = remote(rig);
+    uint64_t id = PUT(rig, .kind = kind)->id;
+    struct lw__leased leased;
+    struct lw__lease_claim claim = {
+        .max = 1, .leased = &leased, .holder = "w", .until = rig->now + (uint64_t)LEASE * MS};
+    if (!is_durable(rig))
+        return;
+    assert_status(rig->ops->lease(rig->store, rig->now, &claim), LW_OK);
+    pass(rig, 5 * LEASE);
+    assert_status(sync_store(rig), LW_OK);
+    reopen_rig(rig);
+    remote(rig);
+    pass(rig, LEASE - 10);
+    sweep(rig);
+    assert_state(find(rig, id), LW_STARTED);
+    pass(rig, 20);
+    sweep(rig);
+    assert_state(find(rig, id), LW_ENQUEUED);
 }
 
 STORE_TEST(nothing_of_a_lost_lease_is_applied) {

@@ -72,6 +72,12 @@ static bool is_over(const struct entry *e) {
     return lw_state_is_terminal(e->state);
 }
 
+/* Others rely on an end when the file has it, or is about to: as long as a worker has the task it
+ * has not said so. */
+static bool is_known_over(const struct entry *e) {
+    return is_over(e) && !(e->is_claimed && is_durable(m.rig));
+}
+
 static struct entry *entry_of(uint64_t id) {
     for (int i = 0; i < m.count; i++) {
         if (m.tasks[i].id == id && !m.tasks[i].is_gone)
@@ -178,7 +184,7 @@ static struct entry *key_holder(bool is_narrow, const char *key) {
     for (int i = 0; key[0] && i < m.count; i++) {
         struct entry *e = &m.tasks[i];
         if (!e->is_gone && e->is_narrow == is_narrow && strcmp(e->key, key) == 0
-            && (!is_over(e) || e->is_key_retained))
+            && (!is_known_over(e) || e->is_key_retained))
             return e;
     }
     return NULL;
@@ -229,9 +235,9 @@ static void place_entry(struct entry *e, const struct wish *wish) {
     memcpy(e->wanted, wish->after, sizeof e->wanted);
     for (int i = 0; i < 4 && wish->after[i]; i++) {
         const struct entry *on = entry_of(wish->after[i]);
-        if (on && !is_over(on))
+        if (on && !is_known_over(on))
             e->after[count++] = on->id;
-        is_doomed |= on && !e->runs_anyway && is_over(on) && on->state != LW_FINISHED;
+        is_doomed |= on && !e->runs_anyway && is_known_over(on) && on->state != LW_FINISHED;
     }
     if (is_doomed || waits(e))
         e->state = LW_CREATED;

@@ -194,6 +194,88 @@ STORE_TEST(a_successor_whose_key_is_taken_is_there_already) {
     drop_put(rig, &next);
 }
 
+/* A task and a successor of its own kind and key, settled. */
+static struct lw__put settle_with_own_key(struct rig *rig, struct lw__task *task,
+                                          enum lw__verdict verdict) {
+    struct lw__put next = make_put(rig, WISH(.key = "a"));
+    assert_status(SETTLE(rig, start_this(rig, task), .verdict = verdict, .successors = &next,
+                         .successor_count = 1),
+                  LW_OK);
+    return next;
+}
+
+STORE_TEST(a_successor_takes_the_key_that_its_task_leaves) {
+    uint64_t id = PUT(rig, .key = "a")->id;
+    struct lw__put next = settle_with_own_key(rig, find(rig, id), LW__VERDICT_FINISH);
+    assert_status(next.status, LW_OK);
+    CHECK(next.id != id);
+    assert_status(TRY_PUT(rig, .key = "a"), LW_EXISTS);
+    if (is_durable(rig))
+        reopen_rig(rig);
+    assert_state(find(rig, id), LW_FINISHED);
+    assert_status(TRY_PUT(rig, .key = "a"), LW_EXISTS);
+    assert_status(change(rig, id, LW__CHANGE_FORGET), LW_OK); /* the key stays its successor's */
+    assert_status(TRY_PUT(rig, .key = "a"), LW_EXISTS);
+    assert_int_equal(run_next(rig), next.id);
+    assert_status(TRY_PUT(rig, .key = "a"), LW_OK);
+}
+
+STORE_TEST(a_task_that_goes_on_keeps_its_key_from_its_successors) {
+    struct lw__task *task = PUT(rig, .key = "a");
+    struct lw__put next = settle_with_own_key(rig, task, LW__VERDICT_GIVE_BACK);
+    assert_status(next.status, LW_EXISTS);
+    assert_int_equal(next.id, task->id);
+    drop_put(rig, &next);
+}
+
+STORE_TEST(a_key_that_lasts_beyond_the_end_is_not_left_to_a_successor) {
+    const struct wish wishes[] = {
+        {.key = "a", .key_scope = LW_KEY_RETAINED},
+        {.key = "a", .key_scope = LW_KEY_WINDOW, .key_until = rig->now + 1000 * MS}};
+    for (int i = 0; i < 2; i++) {
+        uint64_t id = put(rig, &wishes[i])->id;
+        struct lw__put next = settle_with_own_key(rig, find(rig, id), LW__VERDICT_FINISH);
+        assert_status(next.status, LW_EXISTS);
+        assert_int_equal(next.id, id);
+        drop_put(rig, &next);
+        assert_status(change(rig, id, LW__CHANGE_FORGET), LW_OK);
+    }
+}
+
+STORE_TEST(of_several_successors_with_the_key_of_their_task_the_first_stands_for_all) {
+    struct lw__task *task = PUT(rig, .key = "a");
+    struct lw__put next[3];
+    for (int i = 0; i < 3; i++)
+        next[i] = make_put(rig, WISH(.key = "a"));
+    assert_status(SETTLE(rig, start_this(rig, task), .verdict = LW__VERDICT_FINISH,
+                         .successors = next, .successor_count = 3),
+                  LW_OK);
+    assert_status(next[0].status, LW_OK);
+    for (int i = 1; i < 3; i++) {
+        assert_status(next[i].status, LW_EXISTS);
+        assert_int_equal(next[i].id, next[0].id);
+        drop_put(rig, &next[i]);
+    }
+    assert_int_equal(run_next(rig), next[0].id);
+    assert_empty(rig);
+}
+
+STORE_TEST_WITH(a_task_whose_successors_do_not_fit_has_its_key_again, .task_limit = 1,
+                .reserve = 1) {
+    struct lw__task *task = PUT(rig, .key = "a");
+    struct attempt attempt = start_this(rig, task);
+    struct lw__put next[2] = {make_put(rig, WISH(.key = "a", .is_inside = true)),
+                              make_put(rig, WISH(.is_inside = true))};
+    assert_status(SETTLE(rig, attempt, .verdict = LW__VERDICT_FINISH, .successors = next,
+                         .successor_count = 2),
+                  LW_EFULL);
+    drop_put(rig, &next[0]);
+    drop_put(rig, &next[1]);
+    assert_status(TRY_PUT(rig, .key = "a"), LW_EXISTS);
+    finish(rig, attempt);
+    assert_status(TRY_PUT(rig, .key = "a"), LW_OK);
+}
+
 /* ---- publish ------------------------------------------------------------------------------ */
 
 STORE_TEST(progress_and_partial_results_stand_beside_each_other) {

@@ -90,8 +90,8 @@ static void register_or_say_why(lw_test_memory *memory, uint64_t nth) {
     lw_engine *engine = open_driven(memory, NULL);
     lw_error err = {0};
     lw_test_memory_fail_at(memory, nth);
-    int handled = lw_handle(engine, "mail", do_count, NULL);
-    int queued = lw_queue(engine, "slow", LW_QUEUE_OPTIONS(.weight = 3));
+    int handled = lw_handle(engine, "mail", do_count, NULL, NULL);
+    int queued = lw_queue(engine, "slow", LW_QUEUE_OPTIONS(.weight = 3), NULL);
     bool has_failed = end_order(memory);
     int rc = lw_start(engine, &err);
     if (handled < 0 || queued < 0) {

@@ -105,6 +105,7 @@ TEST(a_flow_that_cannot_be_registered_leaves_nothing) {
         int rc = register_site(engine, &rig, &err);
         has_failed = lw_test_memory_has_failed(memory);
         assert_status(rc, has_failed ? LW_ENOMEM : LW_OK);
+        lw_test_memory_fail_at(memory, 0);
         assert_status(lw_start(engine, NULL), rc);
         close_engine(engine);
         close_memory(memory);

@@ -5,6 +5,7 @@
 #include "engines.h"
 #include "errands.h"
 
+#include <legwork/outbox_sqlite.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,6 +201,47 @@ TEST(after_a_failed_sync_nothing_is_answered_before_all_is_synced_anew) {
     assert_int_equal(rows("SELECT count(*) FROM legwork_task WHERE key = 'a'"), 1);
 }
 
+static struct tally reader_told = TALLY;
+
+static void look_for_reader(void *user, const lw_log_record *record) {
+    (void)user;
+    for (size_t i = 0; i < record->field_count; i++)
+        if (strstr(record->fields[i].value, "even one that only reads"))
+            tally_add(&reader_told, 1);
+}
+
+/* The file is brought up to date first, and a transaction that only reads is in the way of that. */
+TEST(after_a_failed_sync_a_reader_that_keeps_the_store_halted_is_named) {
+    static const lw_log log = {.write = look_for_reader};
+    lw_engine *engine = NULL;
+    lw_error err = {0};
+    lw_store_health health;
+    cut_vfs_install();
+    assert_status(
+        lw_open(&engine, "sqlite:" ERRANDS_DB, LW_ENGINE_OPTIONS(.workers = 1, .log = &log), &err),
+        LW_OK);
+    handle(engine, "mail", do_count, NULL);
+    assert_status(try_submit(engine, "before", NULL), LW_OK);
+    sqlite3 *reader = open_file();
+    assert_int_equal(sqlite3_exec(reader, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(ask_file(reader, "SELECT count(*) FROM legwork_task"), 1);
+    fail_from_now_on(CUT_ERROR, CUT_SYNC);
+    assert_status(try_submit(engine, "a", NULL), LW_EUNSURE);
+    cut_vfs_end_orders();
+    tally_await(&reader_told, 1);
+    assert_status(try_submit(engine, "a", &err), LW_EBUSY);
+    assert_sentence(&err, LW_EBUSY, "even one that only reads");
+    assert_status(lw_get_store_health(engine, &health), LW_OK);
+    assert_status(health.status, LW_EBUSY);
+    assert_string_equal(health.code, "store_busy");
+    CHECK(strstr(health.last.message, "even one that only reads") != NULL);
+
+    sqlite3_close(reader);
+    await_that(lw_get_store_health(engine, &health) == LW_OK && health.status == LW_OK);
+    assert_status(try_submit(engine, "a", NULL), LW_OK);
+    close_engine(engine);
+}
+
 /* What is in memory is of the file that was there, and must not go on in another. */
 TEST(after_a_failed_sync_a_copy_in_the_place_of_the_file_is_left_alone) {
     cut_vfs_install();
@@ -300,4 +342,90 @@ TEST(a_close_does_not_wait_for_ever_for_a_dead_disk) {
     start(engine);
     assert_status(lw_wait(engine, 1, 200000, NULL), LW_OK);
     close_engine(engine);
+}
+
+/* ---- who has committed outside -------------------------------------------------------------- */
+
+static sqlite3 *desk; /* the handler's own connection */
+static struct tally effects = TALLY, ends = TALLY;
+
+static void count_end(void *user, const lw_snapshot *task) {
+    (void)user;
+    (void)task;
+    tally_add(&ends, 1);
+}
+
+static void do_sql(const char *sql) {
+    assert_int_equal(sqlite3_exec(desk, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* Completed in a transaction of its own, which the store has seen; then the disk is full. */
+static lw_outcome do_effect(lw_ctx *ctx, const lw_task *task) {
+    lw_error err = {0};
+    (void)task;
+    do_sql("BEGIN IMMEDIATE");
+    assert_status(lw_outbox_sqlite_done(desk, ctx, &err), LW_OK);
+    do_sql("COMMIT; INSERT INTO legwork_outbox (kind) VALUES ('mail')");
+    await_that(ask_file(desk, "SELECT count(*) FROM legwork_outbox WHERE kind = 'mail'") == 0);
+    fail_from_now_on(CUT_FULL, CUT_WRITE);
+    tally_add(&effects, 1);
+    return lw_done(ctx);
+}
+
+static lw_engine *open_desk(lw_handler run) {
+    lw_engine *engine = open_store(1);
+    desk = open_file();
+    handle(engine, "effect", run, NULL);
+    return engine;
+}
+
+TEST(what_was_completed_before_the_disk_was_full_has_its_end_and_no_second_run) {
+    cut_vfs_install();
+    lw_engine *engine = open_desk(do_effect);
+    lw_id id = SUBMIT(engine, .kind = "effect", .key = "once", .on_end = count_end);
+    lw_id after = SUBMIT(engine, .kind = "mail", .after = &id, .after_count = 1);
+    start(engine);
+    tally_await(&effects, 1);
+    for (int i = 0; i < 3; i++)
+        assert_status(try_submit(engine, "more", NULL), LW_ESYSTEM);
+    cut_vfs_end_orders();
+    assert_status(lw_wait(engine, after, 200000, NULL), LW_OK);
+    tally_await(&ends, 1);
+    close_engine(engine);
+    engine = open_store(1);
+    handle(engine, "effect", do_effect, NULL);
+    start(engine);
+    assert_status(lw_wait_idle(engine, 200000), LW_OK);
+    close_engine(engine);
+    assert_int_equal(tally_read(&effects), 1);
+    assert_int_equal(rows("SELECT count(*) FROM legwork_history"), 3);
+    sqlite3_close(desk);
+}
+
+/* Nobody can know from memory whether it was committed. */
+static lw_outcome do_roll_back(lw_ctx *ctx, const lw_task *task) {
+    lw_error err = {0};
+    (void)task;
+    do_sql("BEGIN IMMEDIATE");
+    assert_status(lw_outbox_sqlite_done(desk, ctx, &err), LW_OK);
+    do_sql("ROLLBACK");
+    fail_from_now_on(CUT_ERROR, CUT_ANY);
+    tally_add(&effects, 1);
+    return lw_fail(ctx, "no");
+}
+
+TEST(a_stop_that_drops_ends_though_an_attempt_cannot_be_judged_on_a_dead_disk) {
+    cut_vfs_install();
+    lw_engine *engine = open_desk(do_roll_back);
+    lw_id id = SUBMIT(engine, .kind = "effect");
+    start(engine);
+    tally_await(&effects, 1);
+    try_submit(engine, "more", NULL); /* the disk is dead by now */
+    assert_status(lw_stop(engine, LW_DROP, 200000), LW_OK);
+    assert_status(lw_close(engine), LW_OK);
+    cut_vfs_end_orders();
+    engine = open_store(1);
+    CHECK(state_of(engine, id) == LW_ENQUEUED); /* it has not failed: that was never judged */
+    close_engine(engine);
+    sqlite3_close(desk);
 }

@@ -5,6 +5,7 @@
 #include "errands.h"
 
 #include <legwork/lease.h>
+#include <legwork/testing.h>
 #include <poll.h>
 #include <sqlite3.h>
 
@@ -105,7 +106,7 @@ TEST(what_is_said_of_a_lease_on_a_full_disk_is_unsure_and_written_later) {
     cut_vfs_end_orders();
     await_that(lw_sync(engine) == LW_OK);
     assert_status(lw_lease_settle(engine, &end, 1, 0, NULL), LW_OK);
-    assert_status(end.status, LW_ELEASE); /* it was settled */
+    assert_status(end.status, LW_OK); /* it was settled, and so it is said again */
     clear_all(tasks);
     close_engine(engine);
     assert_int_equal(rows("SELECT count(*) FROM legwork_history WHERE id = 1"), 1);
@@ -113,4 +114,51 @@ TEST(what_is_said_of_a_lease_on_a_full_disk_is_unsure_and_written_later) {
     assert_int_equal(rows("SELECT count(*) FROM legwork_lease"), 2);
     assert_int_equal(
         rows("SELECT count(*) FROM legwork_lease WHERE until_ms - started_ms > 80000000"), 1);
+}
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+static lw_state look_at(lw_engine *engine, lw_id id, unsigned *crashes) {
+    lw_snapshot task = LW_SNAPSHOT_INIT;
+    assert_status(lw_get(engine, id, &task), LW_OK);
+    lw_state state = task.state;
+    *crashes = task.crashes;
+    lw_snapshot_clear(&task);
+    return state;
+}
+
+/* Their holders could not extend them. When there is room again they have one more lease of time,
+ * and no more than that. */
+TEST(no_lease_runs_out_while_nothing_can_be_written) {
+    lw_snapshot tasks[TASKS] = {LW_SNAPSHOT_INIT};
+    lw_clock *clock;
+    unsigned crashes;
+    assert_status(lw_test_clock_open(&clock), LW_OK);
+    cut_vfs_install();
+    lw_engine *engine = OPEN_ON("sqlite:" ERRANDS_DB, .workers = 1, .clock = clock);
+    start(engine);
+    for (int i = 0; i < TASKS; i++)
+        SUBMIT(engine, .kind = "mail");
+    const lw_claim_options *options =
+        LW_CLAIM_OPTIONS(.holder = "w", .max = TASKS, .lease_ms = 1000);
+    assert_int_equal(lw_lease_claim(engine, options, tasks, NULL), TASKS);
+    fill_disk();
+    assert_status(lw_lease_extend(engine, tasks[0].id, tasks[0].token, 2000, 0), LW_EUNSURE);
+    lw_test_clock_advance(clock, 60000);
+    assert_status(lw_lease_extend(engine, tasks[1].id, tasks[1].token, 1000, 0), LW_EUNSURE);
+    cut_vfs_end_orders();
+    await_that(lw_sync(engine) == LW_OK);
+    lw_test_clock_advance(clock, 900);
+    lw_settlement end = {.id = tasks[2].id, .token = tasks[2].token, .outcome = LW_OUTCOME_DONE};
+    assert_status(lw_lease_settle(engine, &end, 1, 0, NULL), LW_OK);
+    assert_status(end.status, LW_OK);
+    assert_status(lw_lease_extend(engine, tasks[1].id, tasks[1].token, 1000, 0), LW_OK);
+    lw_test_clock_advance(clock, 200);
+    await_that(look_at(engine, tasks[3].id, &crashes) == LW_ENQUEUED);
+    assert_int_equal(crashes, 1);
+    assert_int_equal(look_at(engine, tasks[1].id, &crashes), LW_STARTED);
+    assert_int_equal(crashes, 0);
+    clear_all(tasks);
+    close_engine(engine);
+    lw_test_clock_close(clock);
 }

@@ -4,6 +4,7 @@
 #include "served.h"
 #include "test.h"
 
+#include <legwork/engine.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,17 @@ TEST(every_wrong_file_is_told_where_and_what_to_do) {
     assert_said("none.conf cannot be read: No such file or directory");
     assert_int_equal(RUN("check", "x.conf"), 2);
     assert_said("x.conf is not a flag; did you mean --config x.conf?");
+}
+
+TEST(a_library_with_a_known_fault_is_warned_of) {
+    lw_error fault = {0};
+    bool has_fault = lw_store_has_fault("sqlite:tasks.db", &fault);
+    assert_int_equal(RUN("check"), 0);
+    assert_int_equal(strstr(said, "WAL-reset fault") != NULL, has_fault);
+    if (has_fault)
+        assert_said(fault.message);
+    assert_int_equal(RUN("check", "--store", "memory:"), 0);
+    assert_null(strstr(said, "WAL-reset fault"));
 }
 
 TEST(variables_of_the_command_line_are_none_that_serve_warns_of) {

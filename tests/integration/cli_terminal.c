@@ -124,7 +124,7 @@ TEST(submit_waits_for_the_process_that_owns_the_store) {
     lw_engine *engine = NULL;
     lw_error err = {0};
     assert_status(lw_open(&engine, "sqlite:own.db", LW_ENGINE_OPTIONS(.workers = 1), &err), LW_OK);
-    assert_status(lw_handle(engine, "echo", answer, NULL), LW_OK);
+    assert_status(lw_handle(engine, "echo", answer, NULL, NULL), LW_OK);
     assert_status(lw_start(engine, &err), LW_OK);
     assert_int_equal(RUN("submit", "echo", "hello", "--wait", "--url", "sqlite:own.db"), 0);
     assert_string_equal(said, "hello");

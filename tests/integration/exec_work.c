@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,66 @@ static int watch_command(void) {
 #define WAITING "echo $$ > said; read x < go; cat"
 
 /* ---- a server's tasks ---------------------------------------------------------------------- */
+
+static long long lease_of(int id) {
+    char what[64];
+    snprintf(what, sizeof what, "GET /v1/tasks/%d", id);
+    return number_in(served_expect(&s, 200, what, NULL), "lease_until_ms");
+}
+
+/* The answers wait until the file is free: an extension that waits holds up no other one. */
+TEST(leases_are_extended_side_by_side) {
+    sqlite3 *db;
+    make_fifo("go");
+    start_server();
+    served_expect(&s, 201, "POST /v1/queues/q/tasks?kind=k", "1");
+    served_expect(&s, 201, "POST /v1/queues/q/tasks?kind=k", "2");
+    WORK("--queue", "q", "--url", url, "--workers", "2", "--lease", "3s", "--", "sh", "-c",
+         "read x < go");
+    await_part("GET /v1/tasks/1", "lease_until_ms");
+    await_part("GET /v1/tasks/2", "lease_until_ms");
+    assert_int_equal(sqlite3_open("tasks.db", &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 20000);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    long long before[] = {lease_of(1), lease_of(2)};
+    await_that(lease_of(1) != before[0] && lease_of(2) != before[1]);
+    assert_has(served_expect(&s, 200, "GET /metrics", NULL), "legwork_store_errors_total 0\n");
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    for (int i = 1; i <= 2; i++)
+        release("go");
+    await_part("GET /v1/tasks?state=finished", "\"id\":1");
+    await_part("GET /v1/tasks?state=finished", "\"id\":2");
+    stop_worker();
+    served_stop(&s);
+}
+
+/* Its server does not answer for longer than the lease: the command is killed, and the task goes
+ * back as soon as the server is there. */
+TEST(a_task_whose_lease_could_not_be_extended_is_given_back) {
+    make_fifo("said");
+    start_server();
+    submit("x");
+    WORK("--queue", "q", "--url", url, "--lease", "1s", "--", "sh", "-c",
+         "echo $$ > said; read x < go");
+    make_fifo("go");
+    int command = watch_command();
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open("tasks.db", &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 20000);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    await_death(command);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    command = watch_command(); /* it runs again */
+    served_expect(&s, 200, "GET /v1/tasks/1", NULL);
+    assert_null(strstr(served_expect(&s, 200, "GET /v1/tasks/1", NULL), "crashes"));
+    release("go");
+    await_death(command);
+    await_part("GET /v1/tasks/1", "finished");
+    stop_worker();
+    assert_has(said, "could not be extended in time, and the command was killed");
+    assert_has(said, "given back to its queue");
+    served_stop(&s);
+}
 
 TEST(the_tasks_of_a_server_are_done) {
     start_server();
@@ -183,7 +244,7 @@ TEST(a_command_whose_lease_is_over_is_killed) {
     await_death(watch);
     kill(worker.pid, SIGTERM);
     assert_int_equal(served_wait_said(&worker, out, said, sizeof said), 0);
-    assert_has(said, "task 1: its lease is lost, and what was done for it does not count");
+    assert_has(said, "task 1: its lease could not be extended in time, and the command was killed");
 }
 
 TEST(a_command_whose_task_is_not_ours_any_more_is_killed) {

@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <legwork/version.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +48,16 @@ TEST(a_wrong_setting_names_the_nearest_right_one) {
     assert_said("did you mean serve?");
     assert_int_equal(RUN("serve", "--help"), 0);
     assert_said("--idle-timeout");
+}
+
+TEST(the_command_and_the_server_say_their_version) {
     assert_int_equal(RUN("version"), 0);
-    assert_said("legwork ");
+    assert_string_equal(said, "legwork " LW_VERSION "\n");
+    assert_int_equal(RUN("--version"), 0);
+    assert_string_equal(said, "legwork " LW_VERSION "\n");
+    served_start(&s, NULL);
+    assert_string_equal(served_expect(&s, 200, "GET /healthz", NULL), "ok " LW_VERSION "\n");
+    served_stop(&s);
 }
 
 TEST(two_servers_do_not_share_a_store) {

@@ -67,7 +67,32 @@ TEST(a_worker_claims_and_finishes) {
     say(204, 1, "finish", token, "", "{\"result\": [1,  2]}");
     assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"result\":[1,  2]");
     assert_state(1, "finished");
-    say(409, 1, "finish", token, "", NULL);
+    say(204, 1, "finish", token, "",
+        "{\"result\": [3]}"); /* its answer was lost, for all we know */
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"result\":[1,  2]");
+    say(409, 1, "fail", token, "", "no");
+    say(409, 1, "finish", token + 1, "", NULL);
+    say(409, 2, "finish", token, "", NULL);
+    served_stop(&s);
+}
+
+TEST(a_lease_without_time_is_refused) {
+    static const char *const wrong[] = {"0", "0s", "0ms", "24h1ms", "2d"};
+    char what[96];
+    served_start(&s, NULL);
+    submit("", "x");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(what, sizeof what, "POST /v1/queues/q/claim?lease=%s", wrong[i]);
+        assert_has(expect(400, what, NULL), "from 1ms to 1d");
+    }
+    assert_state(1, "enqueued");
+    const char *claimed = expect(200, "POST /v1/queues/q/claim?lease=24h", NULL);
+    long long token = number_in(claimed, "token");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(what, sizeof what, "POST /v1/tasks/1/extend?token=%lld&lease=%s", token, wrong[i]);
+        assert_has(expect(400, what, NULL), "from 1ms to 1d");
+    }
+    say(204, 1, "extend", token, "&lease=1ms", NULL);
     served_stop(&s);
 }
 
@@ -168,6 +193,10 @@ TEST(many_outcomes_are_answered_singly) {
     assert_has(answer, "{\"id\":2,\"status\":\"LW_OK\"}");
     assert_state(1, "finished");
     assert_state(2, "failed");
+    answer = expect(200, "POST /v1/settle", body); /* again */
+    assert_has(answer, "{\"id\":1,\"status\":\"LW_OK\"}");
+    assert_has(answer, "{\"id\":2,\"status\":\"LW_ELEASE\",\"error\":");
+    assert_has(answer, "{\"id\":2,\"status\":\"LW_OK\"}");
     assert_has(expect(400, "POST /v1/settle", "[{\"id\":1,\"token\":\"1\",\"outcome\":\"finsh\"}]"),
                "finish");
     expect(400, "POST /v1/settle", "[]");

@@ -290,9 +290,10 @@ static void open_and_list(struct world *w) {
         assert_string_equal(err.message, "");
     lw_handle(w->engine, "work", work,
               LW_HANDLER_OPTIONS(.retry = retry, .retention = stay, .user = w,
-                                 .key_scope = LW_KEY_RETAINED));
+                                 .key_scope = LW_KEY_RETAINED),
+              NULL);
     lw_handle(w->engine, "fleeting", work,
-              LW_HANDLER_OPTIONS(.retry = retry, .retention = go, .user = w));
+              LW_HANDLER_OPTIONS(.retry = retry, .retention = go, .user = w), NULL);
     CHECK(lw_list(w->engine, LW_FILTER(.limit = 10000000), see, w) >= 0);
     ledger_append(w->ledger, (struct ledger_record){.event = LEDGER_LISTED, .life = w->life});
 }

@@ -29,8 +29,8 @@ static lw_engine *open_engine(int *ledger) {
     if (lw_open(&engine, "sqlite:tasks.db", LW_ENGINE_OPTIONS(.workers = 1), &err) < 0)
         assert_string_equal(err.message, "");
     lw_handle(engine, "poison", kill_yourself,
-              LW_HANDLER_OPTIONS(.retry = {.crashes = BUDGET, .min_ms = 1}, .user = ledger));
-    lw_handle(engine, "harmless", stay_harmless, NULL);
+              LW_HANDLER_OPTIONS(.retry = {.crashes = BUDGET, .min_ms = 1}, .user = ledger), NULL);
+    lw_handle(engine, "harmless", stay_harmless, NULL, NULL);
     return engine;
 }
 

@@ -31,7 +31,8 @@ static lw_engine *open_store(int64_t kept) {
                   LW_OK);
     assert_status(
         lw_handle(engine, "mail", do_nothing,
-                  LW_HANDLER_OPTIONS(.retention = {.finished_max = kept, .aborted_max = kept})),
+                  LW_HANDLER_OPTIONS(.retention = {.finished_max = kept, .aborted_max = kept}),
+                  NULL),
         LW_OK);
     return engine;
 }

@@ -72,7 +72,8 @@ static void race_batches(bool may_exit) {
                           .task_limit = chance(30) ? between(100, 300) : 0));
     lw_handle(race.engine, "once", do_once,
               LW_HANDLER_OPTIONS(.retry = {.min_ms = LW_ZERO, .crashes = -1},
-                                 .retention = {.finished_ms = chance(50) ? LW_ZERO : 0}));
+                                 .retention = {.finished_ms = chance(50) ? LW_ZERO : 0}),
+              NULL);
     start_engine(race.engine);
     int producers = between(1, PRODUCERS);
     for (int i = 0; i < producers; i++)

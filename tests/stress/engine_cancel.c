@@ -54,9 +54,9 @@ static void open_engine(void) {
     race.engine = open_race_engine(LW_ENGINE_OPTIONS(.workers = between(1, 3)));
     const lw_retry_policy eager = {.min_ms = LW_ZERO};
     const lw_retention none = {.finished_ms = LW_ZERO, .aborted_ms = LW_ZERO};
-    lw_handle(race.engine, "errand", do_errand, LW_HANDLER_OPTIONS(.retry = eager));
-    lw_handle(race.engine, "ever", do_for_ever, LW_HANDLER_OPTIONS(.retry = eager));
-    lw_handle(race.engine, "short", do_short, LW_HANDLER_OPTIONS(.retention = none));
+    lw_handle(race.engine, "errand", do_errand, LW_HANDLER_OPTIONS(.retry = eager), NULL);
+    lw_handle(race.engine, "ever", do_for_ever, LW_HANDLER_OPTIONS(.retry = eager), NULL);
+    lw_handle(race.engine, "short", do_short, LW_HANDLER_OPTIONS(.retention = none), NULL);
     start_engine(race.engine);
 }
 
@@ -137,7 +137,7 @@ static lw_outcome do_heed(lw_ctx *ctx, const lw_task *task) {
 static void race_start_by(void) {
     memset(&race, 0, sizeof race);
     race.engine = open_race_engine(LW_ENGINE_OPTIONS(.workers = between(1, 2)));
-    lw_handle(race.engine, "heed", do_heed, NULL);
+    lw_handle(race.engine, "heed", do_heed, NULL, NULL);
     start_engine(race.engine);
     for (int i = 0; i < TASKS; i++)
         submit_errand(&race.errands[i], "heed", 1);

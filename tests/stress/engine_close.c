@@ -9,6 +9,7 @@ static struct {
     struct counted_memory memory;
     struct counter may_go;
     struct slip slips[TASKS];
+    _Atomic int told[TASKS];
 } race;
 
 static lw_outcome run_and_wait(lw_ctx *ctx, const lw_task *task) {
@@ -41,6 +42,18 @@ static void on_failed(void *user, const lw_snapshot *task) {
     dawdle(20);
 }
 
+/* Once for each, whenever it ended, or however it was left. */
+static void on_end(void *user, const lw_snapshot *task) {
+    (void)task;
+    atomic_fetch_add((_Atomic int *)user, 1);
+    if (chance(10))
+        CHECK(lw_submit(race.engine, LW_TASK(.kind = "short"), NULL, NULL) <= LW_EXISTS);
+    if (chance(10))
+        lw_cancel(race.engine, dice(TASKS) + 1);
+    if (chance(5))
+        dawdle(20);
+}
+
 static void open_engine(void) {
     memset(&race, 0, sizeof race);
     const lw_allocator allocator = {resize_counted, &race.memory};
@@ -49,16 +62,18 @@ static void open_engine(void) {
                           .on_attempt = chance(30) ? on_failed : NULL));
     lw_handle(race.engine, "call", NULL,
               LW_HANDLER_OPTIONS(.timeout_ms = chance(30) ? 1 : 0, .stuck_ms = LW_ZERO,
-                                 .retry = {.min_ms = LW_ZERO, .attempts = 3}));
-    lw_handle(race.engine, "short", do_short, NULL);
+                                 .retry = {.min_ms = LW_ZERO, .attempts = 3}),
+              NULL);
+    lw_handle(race.engine, "short", do_short, NULL, NULL);
     start_engine(race.engine);
 }
 
 static void submit_all(void) {
     for (int i = 0; i < TASKS; i++) {
         race.slips[i].is_given = true;
-        lw_task task = *LW_TASK(.run = run_and_wait, .arg = &race.slips[i], .on_drop = drop_slip,
-                                .delay_ms = chance(20) ? 1 : 0);
+        lw_task task =
+            *LW_TASK(.run = run_and_wait, .arg = &race.slips[i], .on_drop = drop_slip,
+                     .delay_ms = chance(20) ? 1 : 0, .on_end = on_end, .user = &race.told[i]);
         race.slips[i].status = lw_submit(race.engine, &task, NULL, NULL);
         assert_status(race.slips[i].status, LW_OK);
     }
@@ -67,9 +82,11 @@ static void submit_all(void) {
 /* One that has ended its thread after it had kept its argument has it handed back, or runs
  * again. */
 static void check_all(void) {
-    for (int i = 0; i < TASKS; i++)
+    for (int i = 0; i < TASKS; i++) {
         CHECK(atomic_load(&race.slips[i].ran) + atomic_load(&race.slips[i].dropped) >= 1
               && atomic_load(&race.slips[i].dropped) <= 1);
+        CHECK(atomic_load(&race.told[i]) == 1);
+    }
 }
 
 static void race_close(void) {
@@ -123,7 +140,7 @@ static void race_guest(void) {
         open_race_engine(LW_ENGINE_OPTIONS(.workers = 1, .task_limit = 1,
                                            .overflow = LW_CALLER_RUNS, .on_stuck = on_stuck));
     lw_handle(race.engine, "near", do_near_deadline,
-              LW_HANDLER_OPTIONS(.timeout_ms = 1, .stuck_ms = LW_ZERO));
+              LW_HANDLER_OPTIONS(.timeout_ms = 1, .stuck_ms = LW_ZERO), NULL);
     start_engine(race.engine);
     for (int i = 0; i < 3; i++)
         add_actor(&actors, run_as_guest, NULL);
@@ -148,7 +165,7 @@ static void race_start(void) {
     struct actors actors = {.count = 0};
     memset(&race, 0, sizeof race);
     race.engine = open_race_engine(LW_ENGINE_OPTIONS(.workers = between(1, 2)));
-    lw_handle(race.engine, "short", do_short, NULL);
+    lw_handle(race.engine, "short", do_short, NULL, NULL);
     add_actor(&actors, start_it, NULL);
     for (int i = between(0, 5); i > 0; i--)
         lw_submit(race.engine, LW_TASK(.kind = "short"), NULL, NULL);

@@ -144,7 +144,7 @@ static void race_readers(void) {
     race.engine = open_race_engine(LW_ENGINE_OPTIONS(.workers = between(1, 3)));
     const lw_retention none = {.finished_ms = LW_ZERO, .failed_ms = LW_ZERO, .aborted_ms = LW_ZERO};
     lw_handle(race.engine, "say", do_say,
-              LW_HANDLER_OPTIONS(.retention = none, .retry = {.min_ms = LW_ZERO}));
+              LW_HANDLER_OPTIONS(.retention = none, .retry = {.min_ms = LW_ZERO}), NULL);
     assert_status(lw_events_open(race.engine, &race.events, 4096), LW_OK);
     start_engine(race.engine);
     add_actor(&listener, read_events, NULL);
@@ -186,7 +186,7 @@ static void race_waiters(void) {
     memset(&race, 0, sizeof race);
     race.engine = open_race_engine(LW_ENGINE_OPTIONS(.workers = between(1, 2)));
     const lw_retention none = {.finished_ms = LW_ZERO, .aborted_ms = LW_ZERO};
-    lw_handle(race.engine, "short", do_short, LW_HANDLER_OPTIONS(.retention = none));
+    lw_handle(race.engine, "short", do_short, LW_HANDLER_OPTIONS(.retention = none), NULL);
     start_engine(race.engine);
     int64_t delay = chance(50) ? 1 : 0;
     assert_status(lw_submit(race.engine, LW_TASK(.kind = "short", .delay_ms = delay), &id, NULL),

@@ -111,11 +111,12 @@ static void open_engine(void) {
     race.engine = open_race_engine(LW_ENGINE_OPTIONS(.workers = between(1, 4),
                                                      .task_limit = between(1, chance(50) ? 4 : 64),
                                                      .byte_limit = chance(50) ? 64 : 0));
-    lw_handle(race.engine, "plain", do_short, LW_HANDLER_OPTIONS(.retention = none));
+    lw_handle(race.engine, "plain", do_short, LW_HANDLER_OPTIONS(.retention = none), NULL);
     lw_handle(
         race.engine, "any", do_anything,
-        LW_HANDLER_OPTIONS(.retry = eager, .retention = none, .concurrency = chance(20) ? 1 : 0));
-    lw_queue(race.engine, "narrow", LW_QUEUE_OPTIONS(.limit = between(1, 3)));
+        LW_HANDLER_OPTIONS(.retry = eager, .retention = none, .concurrency = chance(20) ? 1 : 0),
+        NULL);
+    lw_queue(race.engine, "narrow", LW_QUEUE_OPTIONS(.limit = between(1, 3)), NULL);
     start_engine(race.engine);
 }
 

@@ -93,7 +93,8 @@ static void race_steer(void) {
     const lw_retention none = {.finished_ms = LW_ZERO};
     lw_handle(race.engine, "what", do_what_it_can,
               LW_HANDLER_OPTIONS(.retry = {.min_ms = LW_ZERO}, .retention = none,
-                                 .concurrency = chance(30) ? 1 : 0));
+                                 .concurrency = chance(30) ? 1 : 0),
+              NULL);
     start_engine(race.engine);
     for (int i = 0; i < TASKS; i++) {
         char key[16];

@@ -35,10 +35,10 @@ static lw_engine *open_engine_with(int workers) {
     const lw_retention none = {.finished_ms = LW_ZERO, .aborted_ms = LW_ZERO};
     const lw_handler_options *options =
         chance(50) ? LW_HANDLER_OPTIONS(.retention = none) : LW_HANDLER_OPTIONS(.user = NULL);
-    lw_handle(race.engine, "short", do_short, options);
-    lw_handle(race.engine, "dawdle", do_dawdle, options);
-    lw_handle(race.engine, "counted", do_counted, options);
-    lw_handle(race.engine, "block", do_block, options);
+    lw_handle(race.engine, "short", do_short, options, NULL);
+    lw_handle(race.engine, "dawdle", do_dawdle, options, NULL);
+    lw_handle(race.engine, "counted", do_counted, options, NULL);
+    lw_handle(race.engine, "block", do_block, options, NULL);
     return race.engine;
 }
 
@@ -177,7 +177,7 @@ static lw_outcome do_await_told(lw_ctx *ctx, const lw_task *task) {
 static void race_told_beside_slow(void) {
     lw_id ids[4];
     open_engine_with(between(2, 3));
-    lw_handle(race.engine, "await", do_await_told, NULL);
+    lw_handle(race.engine, "await", do_await_told, NULL, NULL);
     start_engine(race.engine);
     race.wanted = (uint32_t)between(1, 4);
     for (uint32_t i = 0; i < race.wanted; i++)
@@ -218,8 +218,8 @@ static void race_all_stuck(void) {
     race.engine = open_race_engine(LW_ENGINE_OPTIONS(.workers = (int)workers, .on_stuck = on_stuck,
                                                      .stuck_max = chance(70) ? LW_ZERO : 1));
     lw_handle(race.engine, "stick", do_stick,
-              LW_HANDLER_OPTIONS(.timeout_ms = 1, .stuck_ms = chance(50) ? LW_ZERO : 1));
-    lw_handle(race.engine, "counted", do_counted, NULL);
+              LW_HANDLER_OPTIONS(.timeout_ms = 1, .stuck_ms = chance(50) ? LW_ZERO : 1), NULL);
+    lw_handle(race.engine, "counted", do_counted, NULL, NULL);
     start_engine(race.engine);
     for (uint32_t i = 0; i < workers; i++)
         assert_status(lw_submit(race.engine, LW_TASK(.kind = "stick"), NULL, NULL), LW_OK);
@@ -253,8 +253,8 @@ static void race_nearly_stuck(void) {
     memset(&race, 0, sizeof race);
     race.engine = open_race_engine(LW_ENGINE_OPTIONS(.workers = between(1, 2)));
     lw_handle(race.engine, "near", do_end_near_deadline,
-              LW_HANDLER_OPTIONS(.timeout_ms = 1, .stuck_ms = LW_ZERO));
-    lw_handle(race.engine, "counted", do_counted, NULL);
+              LW_HANDLER_OPTIONS(.timeout_ms = 1, .stuck_ms = LW_ZERO), NULL);
+    lw_handle(race.engine, "counted", do_counted, NULL, NULL);
     start_engine(race.engine);
     for (int i = 0; i < count; i++) {
         lw_submit(race.engine, LW_TASK(.kind = "near"), NULL, NULL);

@@ -22,6 +22,7 @@
 #define COMMITTED "pump: committed, not answered"
 #define WRITTEN "pump: written, not committed"
 #define RAN "hand: ran, not settled"
+#define FINISHED "hand: settled, not hidden"
 
 enum { PASSES_MAX = 200 };
 
@@ -137,21 +138,28 @@ TEST(a_submit_that_was_not_committed_is_accepted_the_next_time) {
 enum { ENTRIES = 3 };
 
 static bool is_outside; /* completed in the handler's own transaction */
+static bool is_keyed;   /* otherwise its worker finishes it alone, and says so later */
+static bool is_chain;   /* each comes after the one before */
 
 /* Entries of the program and their tasks, in one transaction each. */
 static void accept_entries(void) {
     sqlite3 *db = connect_db(DB);
     lw_error err = {0};
+    lw_id last = 0, id = 0;
     assert_status(lw_outbox_sqlite_prepare(db, &err), LW_OK);
     run_sql(db, "CREATE TABLE entry (n INTEGER PRIMARY KEY); CREATE TABLE effect (n INTEGER)");
     for (int i = 1; i <= ENTRIES; i++) {
         char number[16];
         snprintf(number, sizeof number, "%d", i);
         run_sql(db, "BEGIN IMMEDIATE; INSERT INTO entry (n) VALUES (NULL)");
-        assert_status(lw_outbox_sqlite_put(
-                          db, LW_TASK(.kind = "effect", .key = number, .payload = LW_TEXT(number)),
-                          NULL, &err),
-                      LW_OK);
+        lw_task task = {.struct_size = sizeof task,
+                        .kind = "effect",
+                        .key = is_keyed ? number : NULL,
+                        .payload = LW_TEXT(number),
+                        .after = &last,
+                        .after_count = is_chain && i > 1};
+        assert_status(lw_outbox_sqlite_put(db, &task, &id, &err), LW_OK);
+        last = id;
         run_sql(db, "COMMIT");
     }
     sqlite3_close(db);
@@ -205,17 +213,38 @@ static void expect_one_or_two(bool is_dead) {
     audit_effects(is_dead ? 2 : 1);
 }
 
+static void die_at_all(void (*audit)(bool is_dead)) {
+    assert_int_equal(die_at_each(RAN, accept_entries, run_entries, audit), ENTRIES);
+    assert_int_equal(ask_once("SELECT count(*) FROM effect"), ENTRIES); /* nobody died at last */
+    assert_int_equal(die_at_each(FINISHED, accept_entries, run_entries, audit), ENTRIES);
+    assert_true(die_at_each(WRITTEN, accept_entries, run_entries, audit) > 1);
+    assert_true(die_at_each(COMMITTED, accept_entries, run_entries, audit) > 1);
+}
+
 TEST(an_effect_in_the_transaction_of_its_completion_is_there_exactly_once) {
+    is_outside = is_keyed = true;
+    die_at_all(expect_one);
+}
+
+TEST(so_is_the_effect_of_a_task_that_its_worker_finishes_alone) {
     is_outside = true;
-    assert_int_equal(die_at_each(RAN, accept_entries, run_entries, expect_one), ENTRIES);
-    assert_true(die_at_each(WRITTEN, accept_entries, run_entries, expect_one) > 1);
-    assert_true(die_at_each(COMMITTED, accept_entries, run_entries, expect_one) > 1);
+    die_at_all(expect_one);
 }
 
 TEST(any_other_effect_is_there_at_least_once_and_twice_if_a_death_came_between) {
-    is_outside = false;
-    assert_int_equal(die_at_each(RAN, accept_entries, run_entries, expect_one_or_two), ENTRIES);
-    assert_int_equal(ask_once("SELECT count(*) FROM effect"), ENTRIES); /* nobody died at last */
-    assert_true(die_at_each(WRITTEN, accept_entries, run_entries, expect_one_or_two) > 1);
-    assert_true(die_at_each(COMMITTED, accept_entries, run_entries, expect_one_or_two) > 1);
+    is_keyed = true;
+    die_at_all(expect_one_or_two);
+}
+
+/* A dependent has run: then the task that it came after does not run again. */
+static void expect_order(bool is_dead) {
+    audit_effects(is_dead ? 2 : 1);
+    assert_int_equal(ask_once("SELECT count(*) FROM effect AS late JOIN effect AS early"
+                              " ON late.rowid > early.rowid AND late.n < early.n"),
+                     0);
+}
+
+TEST(nothing_runs_again_after_what_came_after_it) {
+    is_chain = true;
+    die_at_all(expect_order);
 }

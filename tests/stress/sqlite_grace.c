@@ -30,9 +30,9 @@ TEST(what_a_kind_retains_is_written_while_somebody_has_the_lock) {
     lw_engine *engine;
     assert_status(lw_open(&engine, "sqlite:tasks.db", NULL, NULL), LW_OK);
     atomic_store(&is_armed, true);
-    assert_status(
-        lw_handle(engine, "mail", do_nothing, LW_HANDLER_OPTIONS(.retention = {.finished_max = 7})),
-        LW_OK);
+    assert_status(lw_handle(engine, "mail", do_nothing,
+                            LW_HANDLER_OPTIONS(.retention = {.finished_max = 7}), NULL),
+                  LW_OK);
     tally_await(&writing.arrived, 1);
     lw__index_lock(engine->index);
     gate_open(&writing);

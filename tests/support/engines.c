@@ -54,7 +54,7 @@ void close_engine(lw_engine *engine) {
 
 void handle(lw_engine *engine, const char *kind, lw_handler run,
             const lw_handler_options *options) {
-    assert_status(lw_handle(engine, kind, run, options), LW_OK);
+    assert_status(lw_handle(engine, kind, run, options, NULL), LW_OK);
 }
 
 void start(lw_engine *engine) {

@@ -86,7 +86,7 @@ static void handle_all(struct errands *e) {
                {"bad", do_bad},      {"pages", do_pages}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_status(lw_handle(e->engine, all[i].kind, all[i].run,
-                                LW_HANDLER_OPTIONS(.user = e, .retry.min_ms = 1)),
+                                LW_HANDLER_OPTIONS(.user = e, .retry.min_ms = 1), NULL),
                       LW_OK);
 }
 

@@ -126,10 +126,11 @@ static void open_engine(struct world *w) {
         const struct sim_kind *kind = &w->model.kinds[k];
         if (kind->has_handler)
             world_expect_status(
-                w, 0, lw_handle(w->engine, kind->name, world_run_guest, &w->handlers[k]), LW_OK);
+                w, 0, lw_handle(w->engine, kind->name, world_run_guest, &w->handlers[k], NULL),
+                LW_OK);
     }
     for (int q = 0; q < SIM_QUEUES; q++)
-        world_expect_status(w, 0, lw_queue(w->engine, w->model.queues[q].name, &w->queues[q]),
+        world_expect_status(w, 0, lw_queue(w->engine, w->model.queues[q].name, &w->queues[q], NULL),
                             LW_OK);
     world_expect_status(w, 0, lw_start(w->engine, NULL), LW_OK);
     w->engine->set.workers = (uint32_t)w->worker_count; /* a drain is to wait for us */
@@ -183,6 +184,16 @@ static void open_life(struct world *w) {
 
 /* ---- closing and opening --------------------------------------------------------------------- */
 
+/* What was in memory only, and has not ended, was told at the close, and nothing else was. */
+static void check_left(struct world *w) {
+    for (lw_id id = 1; id <= w->model.last_id; id++) {
+        const struct sim_task *t = sim_find(&w->model, id);
+        bool is_left = t && t->spec.is_told && !sim_is_terminal(t->state) && !w->model.is_durable;
+        world_expect(w, id, "how often it was told at the close", w->told[id],
+                     w->expected_told[id] + is_left);
+    }
+}
+
 static void close_engine(struct world *w) {
     uint64_t blocks;
     for (int i = 0; i < w->worker_count; i++) {
@@ -192,7 +203,10 @@ static void close_engine(struct world *w) {
         lw__hand_free(&w->workers[i].hand);
     }
     lw__hand_free(&w->inside);
+    w->is_closing = true;
     world_expect_status(w, 0, lw_close(w->engine), LW_OK);
+    w->is_closing = false;
+    check_left(w);
     w->engine = NULL;
     lw_test_memory_usage(w->memory, &blocks, NULL, NULL);
     world_expect(w, 0, "blocks of memory that are left", blocks, 0);
@@ -428,8 +442,8 @@ uint64_t sim_run(const char *url, uint64_t seed, bool is_shown) {
     lw__random_seed(&w->random, seed);
     world_expect_status(w, 0, lw_test_memory_open(&w->memory), LW_OK);
     world_expect_status(w, 0, lw_test_clock_open(&w->clock), LW_OK);
-    w->model.now = 1000 * SIM_MS;
-    w->model.wall_offset_ms = INT64_C(946684800000) - 1000;
+    w->model.now = SIM_BASE + 1000 * SIM_MS;
+    w->model.wall_offset_ms = INT64_C(946684800000) - 1000 - (int64_t)(SIM_BASE / SIM_MS);
     for (int life = 1; life <= LIVES; life++)
         live(w, life == LIVES);
     uint64_t hash = w->hash;

@@ -14,8 +14,8 @@ _Noreturn void world_complain(const struct world *w, lw_id id, const char *what,
     fflush(stdout);
     fprintf(stderr, "seed %llu, step %llu (%s), %llu ms: task %llu: %s is %llu, should be %llu\n",
             (unsigned long long)w->seed, (unsigned long long)w->model.step, w->doing,
-            (unsigned long long)(w->model.now / SIM_MS), id, what, (unsigned long long)is,
-            (unsigned long long)should);
+            (unsigned long long)((w->model.now - SIM_BASE) / SIM_MS), id, what,
+            (unsigned long long)is, (unsigned long long)should);
     fprintf(stderr, "on %s; again, with every step: make sim SEED=%llu%s\n", w->url,
             (unsigned long long)w->seed, w->model.is_durable ? " STORE=sqlite" : "");
     abort();
@@ -46,7 +46,8 @@ void world_begin_step(struct world *w, const char *doing, uint64_t detail) {
         trace(w, (unsigned char)*c);
     trace(w, detail);
     SHOW(w, "%5llu %9llu ms  %s %llu\n", (unsigned long long)w->model.step,
-         (unsigned long long)(w->model.now / SIM_MS), doing, (unsigned long long)detail);
+         (unsigned long long)((w->model.now - SIM_BASE) / SIM_MS), doing,
+         (unsigned long long)detail);
 }
 
 /* ---- comparing ----------------------------------------------------------------------------- */
@@ -83,7 +84,7 @@ static void compare_task(struct world *w, const struct sim_task *t) {
 /* NULL: nobody has ever heard of it. */
 static const struct lw__kind *real_kind(struct world *w, int kind) {
     const struct lw__kind_info *info = lw__registry_find_kind(w->engine, w->model.kinds[kind].name);
-    return info ? w->engine->index->kinds[info->number] : NULL;
+    return info ? lw__index_kind_at(w->engine->index, info->number) : NULL;
 }
 
 /* They stand in the order of their moments; in which order within one is the engine's affair. */
@@ -189,7 +190,7 @@ static void compare_room(struct world *w) {
     world_expect(w, 0, "claimed", index->claimed, sim_claimed(m, -1));
     for (int q = 0; q < SIM_QUEUES; q++) {
         struct lw__queue_info *info = lw__registry_find_queue(w->engine, m->queues[q].name);
-        const struct lw__queue *queue = index->queues[info->number];
+        const struct lw__queue *queue = lw__index_queue_at(index, info->number);
         struct sim_room room = sim_room(m, q);
         world_expect(w, 0, "unfinished tasks of a queue", queue->unfinished, room.tasks);
         world_expect(w, 0, "bytes of a queue", queue->bytes, room.bytes);

@@ -59,13 +59,19 @@ uint64_t sim_claimed(const struct sim_model *m, int kind) {
     return count;
 }
 
+/* Others rely on an end when the file has it, or is about to: as long as a worker has the task it
+ * has not said so. */
+static bool is_known_over(const struct sim_model *m, const struct sim_task *t) {
+    return sim_is_terminal(t->state) && !(t->is_claimed && m->is_durable);
+}
+
 lw_id sim_key_holder(struct sim_model *m, int kind, int key) {
     lw_id holder = 0;
     for (lw_id id = 1; id <= m->last_id; id++) {
         const struct sim_task *t = &m->tasks[id];
         if (!t->is_there || t->spec.kind != kind || t->spec.key != key)
             continue;
-        if (sim_is_terminal(t->state) && t->spec.scope != LW_KEY_RETAINED
+        if ((is_known_over(m, t) || id == m->leaving) && t->spec.scope != LW_KEY_RETAINED
             && !(t->spec.scope == LW_KEY_WINDOW && t->key_until > m->now))
             continue;
         CHECK(holder == 0); /* nothing twice while its key lives */
@@ -307,9 +313,9 @@ bool sim__wait(struct sim_model *m, struct sim_task *t) {
     bool is_doomed = false;
     for (int i = 0; i < t->spec.after_count; i++) {
         const struct sim_task *on = sim_find(m, t->spec.after[i]);
-        t->is_waiting[i] = on && !sim_is_terminal(on->state);
-        if (on && sim_is_terminal(on->state) && on->state != LW_FINISHED
-            && t->spec.policy == LW_AFTER_ABORT)
+        bool is_over = on && is_known_over(m, on);
+        t->is_waiting[i] = on && !is_over;
+        if (is_over && on->state != LW_FINISHED && t->spec.policy == LW_AFTER_ABORT)
             is_doomed = true;
     }
     return is_doomed;

@@ -12,6 +12,7 @@ enum { SIM_KINDS = 6, SIM_QUEUES = 3, SIM_AFTER = 3, SIM_THEN = 2, SIM_MANY = 4,
 
 #define SIM_NEVER UINT64_MAX
 #define SIM_MS UINT64_C(1000000)
+#define SIM_BASE (UINT64_C(2300000000) * 1000 * SIM_MS) /* what clocks show at their beginning */
 
 /* Which list of terminal tasks: finished, failed, aborted. */
 enum { SIM_LISTS = 3 };
@@ -94,6 +95,7 @@ struct sim_model {
     bool tells_failed, tells_aborted;
     bool is_durable; /* on a disk: no functions, and callers do not run what has no room */
     uint64_t now, step;
+    lw_id leaving;   /* a task that ends together with what is put: its key is free for that */
     uint64_t moment; /* a step, or one of several ends in it whose order is known */
     int64_t wall_offset_ms, known_offset_ms; /* wall minus clock; as the last sweep found it */
     struct sim_task tasks[SIM_TASKS + 1];    /* by id */
@@ -162,6 +164,9 @@ struct sim_words {
     struct sim_put then[SIM_THEN];
     int then_count;
 };
+
+/* What lw_then says to a successor of this task: LW_OK, LW_EINVAL. */
+int sim_then(const struct sim_task *task, const struct sim_spec *successor);
 
 /* The attempt ends. A back-off with jitter may end anywhere from *due_min to *due_max: the task's
  * due is due_min then. */

@@ -76,11 +76,18 @@ static void retry(struct sim_model *m, struct sim_task *t, const struct sim_word
     again(m, t, *due_min);
 }
 
+int sim_then(const struct sim_task *t, const struct sim_spec *s) {
+    bool is_own = s->key && s->key == t->spec.key && s->kind == t->spec.kind;
+    return is_own && t->spec.scope != LW_KEY_UNFINISHED ? LW_EINVAL : LW_OK;
+}
+
 static void finish(struct sim_model *m, struct sim_task *t, const struct sim_words *w,
                    uint64_t *due_min, uint64_t *due_max) {
     struct sim_put then[SIM_THEN];
     memcpy(then, w->then, sizeof then);
+    m->leaving = t->id;
     bool is_refused = w->then_count > 0 && sim_put(m, then, w->then_count) < 0;
+    m->leaving = 0;
     if (is_refused && !t->spec.is_call) {
         retry(m, t, NULL, LW_FAULT_ERROR, due_min, due_max);
         return;
@@ -356,11 +363,37 @@ static bool is_window_over(const struct sim_model *m, const struct sim_task *t, 
     return t->spec.key && t->spec.scope == LW_KEY_WINDOW && until <= m->now;
 }
 
+/* The last that is known to have happened to it before the time that is to come was written. */
+static uint64_t last_told(const struct sim_model *m, const struct sim_task *t, uint64_t to_come) {
+    uint64_t erred = told_by_wall(m, t->erred, t->offsets_ms.erred);
+    uint64_t last = t->started ? told_by_wall(m, t->started, t->offsets_ms.started)
+                               : told_by_wall(m, t->created, t->offsets_ms.created);
+    last = erred > last && erred <= to_come ? erred : last;
+    return last <= to_come ? last : 0;
+}
+
+/* A deadline, or the end of a window, is no further off than it was. */
+static uint64_t limit_told(const struct sim_model *m, const struct sim_task *t, uint64_t at,
+                           int64_t offset_ms) {
+    uint64_t then = told_by_wall(m, at, offset_ms);
+    if (at == 0 || at == SIM_NEVER || then <= m->now)
+        return then;
+    uint64_t left = then - last_told(m, t, then);
+    return left < then - m->now ? m->now + left : then;
+}
+
+static void reopen_limit(const struct sim_model *m, const struct sim_task *t, uint64_t *at,
+                         int64_t *offset_ms) {
+    uint64_t then = limit_told(m, t, *at, *offset_ms);
+    *offset_ms += (int64_t)(*at / SIM_MS) - (int64_t)(then / SIM_MS);
+    *at = then;
+}
+
 bool sim_can_reopen(struct sim_model *m) {
     for (lw_id id = 1; id <= m->last_id; id++) {
         const struct sim_task *t = &m->tasks[id];
         if (t->is_there && is_window_over(m, t, t->key_until)
-            && !is_window_over(m, t, told_by_wall(m, t->key_until, t->offsets_ms.key_until)))
+            && !is_window_over(m, t, limit_told(m, t, t->key_until, t->offsets_ms.key_until)))
             return false;
     }
     return true;
@@ -375,19 +408,9 @@ static void reopen_time(const struct sim_model *m, uint64_t *at, int64_t *offset
     *at = then;
 }
 
-/* The last that is known to have happened to it before the time that is to come was written. */
-static uint64_t last_told(const struct sim_model *m, const struct sim_task *t) {
-    uint64_t erred = told_by_wall(m, t->erred, t->offsets_ms.erred);
-    uint64_t last = t->started ? told_by_wall(m, t->started, t->offsets_ms.started)
-                               : told_by_wall(m, t->created, t->offsets_ms.created);
-    uint64_t due = told_by_wall(m, t->due, t->offsets_ms.due);
-    last = erred > last && erred <= due ? erred : last;
-    return last <= due ? last : 0;
-}
-
 /* What is to come is no further off than it was, if it was not a wall time that was asked for. */
 static void reopen_due(const struct sim_model *m, struct sim_task *t) {
-    uint64_t since = last_told(m, t);
+    uint64_t since = last_told(m, t, told_by_wall(m, t->due, t->offsets_ms.due));
     reopen_time(m, &t->due, &t->offsets_ms.due, t->is_kept_enqueued);
     bool is_wall = t->token == 0 && t->spec.run_at_ms > 0;
     uint64_t left = t->due > since ? t->due - since : 0;
@@ -397,13 +420,13 @@ static void reopen_due(const struct sim_model *m, struct sim_task *t) {
 
 static void reopen_times(struct sim_model *m, struct sim_task *t) {
     struct sim_offsets *offsets = &t->offsets_ms;
+    reopen_limit(m, t, &t->key_until, &offsets->key_until);
+    reopen_limit(m, t, &t->start_by, &offsets->start_by);
+    reopen_limit(m, t, &t->finish_by, &offsets->finish_by);
     reopen_due(m, t);
     reopen_time(m, &t->created, &offsets->created, true);
     reopen_time(m, &t->retried, &offsets->retried, true);
-    reopen_time(m, &t->key_until, &offsets->key_until, false);
     reopen_time(m, &t->erred, &offsets->erred, false);
-    reopen_time(m, &t->start_by, &offsets->start_by, false);
-    reopen_time(m, &t->finish_by, &offsets->finish_by, false);
     reopen_time(m, &t->started, &offsets->started, true);
     reopen_time(m, &t->ended, &offsets->ended, true);
     t->retained_at = t->ended;

@@ -62,6 +62,7 @@ struct world {
     struct argument arguments[SIM_TASKS + 1];
     int argument_count;
     unsigned told[SIM_TASKS + 1], expected_told[SIM_TASKS + 1];
+    bool is_closing; /* in memory what is left unfinished is told */
     uint32_t active; /* queues that have something to claim: bits */
     uint64_t turns[SIM_QUEUES];
 };

@@ -314,7 +314,7 @@ int put_dropping(struct rig *rig, struct lw__put *puts, size_t count) {
 }
 
 bool drop_oldest(struct rig *rig) {
-    struct lw__queue *queue = rig->store->index->queues[rig->queue];
+    struct lw__queue *queue = lw__index_queue_at(rig->store->index, rig->queue);
     uint64_t limit = queue->limit;
     struct lw__put one = make_put(rig, WISH(.priority = UINT32_MAX));
     queue->limit = queue->unfinished;

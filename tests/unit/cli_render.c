@@ -40,6 +40,7 @@ TEST(ages_look_back_and_ahead) {
 TEST(texts_of_others_cannot_steer_a_terminal) {
     assert_string_equal(safe("a\x1b[31mb\n", 8), "a\\x1b[31mb\\x0a");
     assert_string_equal(safe("\xc3\xa4\xc2\x9b\xff", 5), "\xc3\xa4\\xc2\\x9b\\xff");
+    assert_string_equal(safe("a\xe2\x80\xaeg\xe2\x80\x8b", 8), "a\\xe2\\x80\\xaeg\\xe2\\x80\\x8b");
 }
 
 static const struct lw__table_column columns[] = {{"ID", true}, {"KEY", false}, {"NOTE", false}};

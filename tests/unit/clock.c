@@ -33,24 +33,26 @@ static void wake(struct sleeper *s) {
     lw__futex_wake(&s->word, 1);
 }
 
+#define FIRST (LW__CLOCK_BASE + LW__NS_PER_S) /* what a test clock shows at first */
+
 /* ---- a clock that a test holds ------------------------------------------------------------- */
 
 TEST(a_test_clock_stands_still_at_one_second) {
     lw_clock *clock = open_clock();
     for (int i = 0; i < 1000; i++)
-        assert_int_equal(lw__now(clock), LW__NS_PER_S);
+        assert_int_equal(lw__now(clock), FIRST);
     lw_test_clock_close(clock);
 }
 
 TEST(an_advance_moves_it_by_exactly_that) {
     lw_clock *clock = open_clock();
     advance(clock, 1);
-    assert_int_equal(lw__now(clock), LW__NS_PER_S + LW__NS_PER_MS);
+    assert_int_equal(lw__now(clock), FIRST + LW__NS_PER_MS);
     advance(clock, 0);
-    assert_int_equal(lw__now(clock), LW__NS_PER_S + LW__NS_PER_MS);
+    assert_int_equal(lw__now(clock), FIRST + LW__NS_PER_MS);
     advance(clock, LW_TIMEOUT_MS_MAX);
     assert_int_equal(lw__now(clock),
-                     LW__NS_PER_S + LW__NS_PER_MS + (uint64_t)LW_TIMEOUT_MS_MAX * LW__NS_PER_MS);
+                     FIRST + LW__NS_PER_MS + (uint64_t)LW_TIMEOUT_MS_MAX * LW__NS_PER_MS);
     lw_test_clock_close(clock);
 }
 
@@ -115,7 +117,7 @@ TEST(a_sleeper_on_a_test_clock_can_be_woken_before_its_time) {
     wake(&untimed);
     join_thread(timed.thread);
     join_thread(untimed.thread);
-    assert_int_equal(lw__now(clock), LW__NS_PER_S);
+    assert_int_equal(lw__now(clock), FIRST);
     lw_test_clock_close(clock);
 }
 
@@ -163,7 +165,7 @@ TEST(several_threads_may_advance_one_clock) {
         threads[i] = start_thread(advance_often, clock);
     for (int i = 0; i < 3; i++)
         join_thread(threads[i]);
-    assert_int_equal(lw__now(clock), LW__NS_PER_S + 9000 * LW__NS_PER_MS);
+    assert_int_equal(lw__now(clock), FIRST + 9000 * LW__NS_PER_MS);
     lw_test_clock_close(clock);
 }
 
@@ -181,7 +183,7 @@ TEST(a_clock_is_not_moved_by_nonsense) {
     assert_status(lw_test_clock_await_sleepers(clock, 0, INT64_MIN), LW_EINVAL);
     assert_status(lw_test_clock_await_sleepers(clock, 0, INT64_MAX), LW_EINVAL);
     assert_status(lw_test_clock_open(NULL), LW_EINVAL);
-    assert_int_equal(lw__now(clock), LW__NS_PER_S);
+    assert_int_equal(lw__now(clock), FIRST);
     lw_test_clock_close(clock);
     lw_test_clock_close(NULL);
     lw_test_clock_close(lw__clock_system());
@@ -208,7 +210,7 @@ TEST(a_clock_never_goes_back_however_far_it_is_moved) {
 
 TEST(a_deadline_is_so_far_from_now_and_saturates) {
     lw_clock *clock = open_clock();
-    uint64_t now = LW__NS_PER_S, ms_max = (LW__NEVER - now) / LW__NS_PER_MS;
+    uint64_t now = FIRST, ms_max = (LW__NEVER - now) / LW__NS_PER_MS;
     assert_int_equal(lw__deadline_in(clock, 0), now);
     assert_int_equal(lw__deadline_in(clock, 7), now + 7 * LW__NS_PER_MS);
     assert_int_equal(lw__deadline_in(clock, LW_TIMEOUT_MS_MAX),
@@ -340,7 +342,7 @@ TEST(the_wall_clock_may_be_set_read_and_moved_at_once) {
     pthread_t mover = start_thread(advance_often, clock);
     join_thread(setter);
     join_thread(mover);
-    assert_int_equal(lw__now(clock), LW__NS_PER_S + 3000 * LW__NS_PER_MS);
+    assert_int_equal(lw__now(clock), FIRST + 3000 * LW__NS_PER_MS);
     int64_t wall = lw__wall_ms(clock);
     CHECK(wall >= Y2000 + 999 && wall <= Y2000 + 999 + 3000);
     lw_test_clock_close(clock);

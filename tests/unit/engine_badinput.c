@@ -26,8 +26,8 @@ TEST(no_engine_is_refused_by_every_call) {
     lw_engine_stats stats;
     lw_error err = {0};
     const lw_task *tasks[] = {LW_TASK(.kind = "mail")};
-    assert_status(lw_handle(NULL, "mail", do_done, NULL), LW_EINVAL);
-    assert_status(lw_queue(NULL, "slow", NULL), LW_EINVAL);
+    assert_status(lw_handle(NULL, "mail", do_done, NULL, NULL), LW_EINVAL);
+    assert_status(lw_queue(NULL, "slow", NULL, NULL), LW_EINVAL);
     assert_status(lw_start(NULL, &err), LW_EINVAL);
     assert_sentence(&err, LW_EINVAL, "NULL");
     assert_status(lw_submit(NULL, tasks[0], NULL, &err), LW_EINVAL);

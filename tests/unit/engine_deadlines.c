@@ -257,6 +257,27 @@ TEST(what_has_not_started_in_time_is_aborted_in_whatever_it_waits) {
     lw_test_clock_close(clock);
 }
 
+TEST(workers_begin_nothing_whose_time_was_over_before_they_were_started) {
+    enum { COUNT = 64 };
+    lw_clock *clock = open_clock();
+    lw_engine *engine = OPEN_ENGINE(.workers = 2, .clock = clock);
+    lw_id start_by[COUNT], finish_by[COUNT];
+    handle(engine, "mail", do_done, NULL);
+    for (int i = 0; i < COUNT; i++) {
+        start_by[i] = SUBMIT(engine, .kind = "mail", .start_by_ms = 1000);
+        finish_by[i] = SUBMIT(engine, .kind = "mail", .finish_by_ms = 1000);
+    }
+    lw_test_clock_advance(clock, 1000);
+    start(engine);
+    assert_status(lw_wait_idle(engine, -1), LW_OK);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(state_of(engine, start_by[i]), LW_ABORTED);
+        assert_int_equal(state_of(engine, finish_by[i]), LW_ABORTED);
+    }
+    close_engine(engine);
+    lw_test_clock_close(clock);
+}
+
 TEST(a_task_that_has_started_once_has_started) {
     lw_clock *clock = open_clock();
     lw_engine *engine = open_driven(clock);

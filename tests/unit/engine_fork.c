@@ -26,8 +26,8 @@ static int ask(int which) {
     lw_error err;
     const lw_task *tasks[] = {LW_TASK(.kind = "mail")};
     switch (which) {
-    case 0: return lw_handle(engine, "other", do_done, NULL);
-    case 1: return lw_queue(engine, "other", NULL);
+    case 0: return lw_handle(engine, "other", do_done, NULL, NULL);
+    case 1: return lw_queue(engine, "other", NULL, NULL);
     case 2: return lw_start(engine, &err);
     case 3: return lw_submit(engine, tasks[0], NULL, &err);
     case 4: return lw_submit_many(engine, tasks, 1, NULL, &err);

@@ -92,9 +92,142 @@ LEASE_TEST(a_claimed_task_comes_with_all_that_a_worker_needs) {
     assert_null(seen.holder);
     assert_int_equal(seen.lease_until_ms, 0);
     assert_bytes(seen.result, "sent");
-    assert_status(settle_one(d->engine, end), LW_ELEASE); /* only once */
+    assert_status(settle_one(d->engine, end), LW_OK); /* it is said again, and done once */
     lw_snapshot_clear(&seen);
     lw_snapshot_clear(&task);
+}
+
+/* The answer was lost, and the worker says it again: it has no effect, and the same answer. */
+LEASE_TEST(an_end_that_is_said_again_is_answered_again) {
+    static const struct {
+        lw_outcome outcome;
+        lw_state state;
+    } ends[] = {{LW_OUTCOME_FAIL, LW_FAILED},
+                {LW_OUTCOME_ABORT, LW_ABORTED},
+                {LW_OUTCOME_DONE, LW_FINISHED}};
+    const lw_task *next = LW_TASK(.kind = "next", .queue = "next");
+    start(d->engine);
+    for (size_t i = 0; i < 3; i++) {
+        lw_id id = SUBMIT(d->engine, .kind = "mail");
+        lw_settlement end = take_one(d->engine);
+        end.outcome = ends[i].outcome;
+        if (end.outcome == LW_OUTCOME_DONE) {
+            end.result = LW_TEXT("sent");
+            end.then = &next;
+            end.then_count = 1;
+        } else {
+            end.text = "why";
+        }
+        for (int k = 0; k < 3; k++)
+            assert_status(settle_one(d->engine, end), LW_OK);
+        lw_snapshot s = get(d->engine, id);
+        assert_int_equal(s.state, ends[i].state);
+        assert_int_equal(s.attempts, 1);
+        assert_int_equal(s.error_count, end.outcome == LW_OUTCOME_DONE ? 0 : 1);
+        if (end.outcome == LW_OUTCOME_DONE)
+            assert_bytes(s.result, "sent");
+        lw_snapshot_clear(&s);
+        for (size_t k = 0; k < 3; k++) { /* something else was not said */
+            lw_settlement other = {.id = id, .token = end.token, .outcome = ends[k].outcome};
+            assert_status(settle_one(d->engine, other), k == i ? LW_OK : LW_ELEASE);
+        }
+        lw_settlement again = {.id = id, .token = end.token, .outcome = LW_OUTCOME_RETRY};
+        assert_status(settle_one(d->engine, again), LW_ELEASE);
+        end.token++;
+        assert_status(settle_one(d->engine, end), LW_ELEASE);
+    }
+    const char *queue = "next"; /* its successor was submitted once */
+    lw_snapshot tasks[2] = {LW_SNAPSHOT_INIT, LW_SNAPSHOT_INIT};
+    assert_int_equal(
+        CLAIM(d->engine, tasks, .holder = "w", .queues = &queue, .queue_count = 1, .max = 2), 1);
+    lw_snapshot_clear(&tasks[0]);
+}
+
+LEASE_TEST(an_end_that_is_said_twice_in_one_call_is_one) {
+    start(d->engine);
+    lw_id id = SUBMIT(d->engine, .kind = "mail");
+    lw_settlement end = take_one(d->engine), ends[2];
+    end.outcome = LW_OUTCOME_DONE;
+    ends[0] = ends[1] = end;
+    assert_status(lw_lease_settle(d->engine, ends, 2, 0, NULL), LW_OK);
+    assert_status(ends[0].status, LW_OK);
+    assert_status(ends[1].status, LW_OK);
+    assert_int_equal(state_of(d->engine, id), LW_FINISHED);
+}
+
+/* Another attempt was there since. */
+LEASE_TEST(an_end_of_an_earlier_attempt_is_refused_although_the_task_ended_so) {
+    start(d->engine);
+    lw_id id = SUBMIT(d->engine, .kind = "mail");
+    lw_settlement lost = take_one(d->engine);
+    lw_test_advance(d->engine, 1001);
+    lw_settlement end = take_one(d->engine);
+    lost.outcome = end.outcome = LW_OUTCOME_DONE;
+    assert_status(settle_one(d->engine, end), LW_OK);
+    assert_int_equal(state_of(d->engine, id), LW_FINISHED);
+    assert_status(settle_one(d->engine, lost), LW_ELEASE);
+    assert_status(settle_one(d->engine, end), LW_OK);
+}
+
+LEASE_TEST(a_look_claims_nothing) {
+    const char *other = "other";
+    start(d->engine);
+    assert_int_equal(CLAIM(d->engine, NULL, .holder = "w", .flags = LW_ONLY_LOOK), 0);
+    lw_id id = SUBMIT(d->engine, .kind = "mail");
+    SUBMIT(d->engine, .kind = "mail");
+    assert_int_equal(CLAIM(d->engine, NULL, .holder = "w", .max = 9, .flags = LW_ONLY_LOOK), 1);
+    assert_int_equal(CLAIM(d->engine, NULL, .holder = "w", .queues = &other, .queue_count = 1,
+                           .flags = LW_ONLY_LOOK),
+                     0);
+    assert_int_equal(state_of(d->engine, id), LW_ENQUEUED);
+    take_one(d->engine);
+    take_one(d->engine);
+    assert_int_equal(CLAIM(d->engine, NULL, .holder = "w", .flags = LW_ONLY_LOOK), 0);
+}
+
+static int claim_not_lost(lw_engine *engine, const char *holder, lw_id *id) {
+    lw_snapshot task = LW_SNAPSHOT_INIT;
+    int rc = lw_lease_claim(engine, LW_CLAIM_OPTIONS(.holder = holder, .flags = LW_LEAVE_LOST),
+                            &task, NULL);
+    *id = rc == 1 ? task.id : 0;
+    lw_snapshot_clear(&task);
+    return rc;
+}
+
+LEASE_TEST(a_holder_can_leave_what_it_has_lost_to_others) {
+    lw_id id;
+    start(d->engine);
+    lw_id lost = SUBMIT(d->engine, .kind = "mail");
+    take_one(d->engine); /* for "w" */
+    lw_test_advance(d->engine, 1001);
+    if (strcmp(d->url, "memory:") != 0) { /* it is known after a restart, too */
+        close_engine(d->engine);
+        open_driven(d);
+        start(d->engine);
+    }
+    assert_status(claim_not_lost(d->engine, "w", &id), LW_ELEASE);
+    assert_int_equal(state_of(d->engine, lost), LW_ENQUEUED);
+    lw_id other = SUBMIT(d->engine, .kind = "call"); /* of another kind: it is not behind it */
+    assert_int_equal(claim_not_lost(d->engine, "w", &id), 1);
+    assert_int_equal(id, other);
+    assert_int_equal(claim_not_lost(d->engine, "ww", &id), 1);
+    assert_int_equal(id, lost);
+    assert_int_equal(claim_not_lost(d->engine, "w", &id), 0);
+}
+
+/* Nor is a holder passed over for a task that it gave back by itself. */
+LEASE_TEST(a_holder_gets_a_task_again_that_it_has_retried) {
+    lw_id id;
+    start(d->engine);
+    lw_id retried = SUBMIT(d->engine, .kind = "mail");
+    take_one(d->engine);
+    lw_test_advance(d->engine, 1001);
+    lw_settlement again = take_one(d->engine);
+    again.outcome = LW_OUTCOME_RETRY;
+    again.wait_ms = LW_ZERO;
+    assert_status(settle_one(d->engine, again), LW_OK);
+    assert_int_equal(claim_not_lost(d->engine, "w", &id), 1);
+    assert_int_equal(id, retried);
 }
 
 LEASE_TEST(what_has_a_handler_here_is_run_here_and_nobody_can_claim_it) {
@@ -381,7 +514,7 @@ LEASE_TEST(progress_and_position_are_there_for_the_next_who_has_it) {
 }
 
 LEASE_TEST(successors_come_with_the_outcome_or_not_at_all) {
-    lw_queue(d->engine, "narrow", LW_QUEUE_OPTIONS(.limit = 1));
+    lw_queue(d->engine, "narrow", LW_QUEUE_OPTIONS(.limit = 1), NULL);
     start(d->engine);
     const lw_task *good[] = {LW_TASK(.kind = "next", .queue = "other", .payload = LW_TEXT("x")),
                              LW_TASK(.kind = "next", .queue = "other", .key = "k")};
@@ -404,6 +537,43 @@ LEASE_TEST(successors_come_with_the_outcome_or_not_at_all) {
     assert_status(lw_get_stats(d->engine, &stats), LW_OK);
     assert_int_equal(stats.submitted_total, 3);
     assert_int_equal(stats.enqueued, 2);
+}
+
+LEASE_TEST(a_successor_may_have_the_key_of_a_leased_task_that_leaves_it) {
+    const struct {
+        lw_key_scope scope;
+        int status;
+    } cases[] = {
+        {LW_KEY_UNFINISHED, LW_OK}, {LW_KEY_RETAINED, LW_EINVAL}, {LW_KEY_WINDOW, LW_EINVAL}};
+    start(d->engine);
+    for (int i = 0; i < 3; i++) {
+        lw_error err = {0};
+        lw_engine_stats stats;
+        const lw_task *own = LW_TASK(.kind = "mail", .key = "k");
+        lw_id id = SUBMIT(d->engine, .kind = "mail", .key = "k", .key_scope = cases[i].scope,
+                          .key_window_ms = 60000);
+        lw_settlement end = take_one(d->engine);
+        assert_int_equal(end.id, id);
+        end.outcome = LW_OUTCOME_DONE;
+        end.then = &own;
+        end.then_count = 1;
+        assert_status(lw_lease_settle(d->engine, &end, 1, 0, &err), LW_OK);
+        assert_status(end.status, cases[i].status);
+        if (cases[i].status < 0)
+            CHECK(strstr(err.message, "successor 1") && strstr(err.message, "LW_KEY_"));
+        end.then_count = 0;
+        assert_status(lw_lease_settle(d->engine, &end, 1, 0, &err), LW_OK);
+        assert_status(end.status, LW_OK);
+        assert_status(lw_get_stats(d->engine, &stats), LW_OK);
+        assert_int_equal(stats.enqueued, cases[i].status == LW_OK);
+        if (cases[i].status == LW_OK) {
+            end = take_one(d->engine);
+            CHECK(end.id != id);
+            end.outcome = LW_OUTCOME_DONE;
+            assert_status(lw_lease_settle(d->engine, &end, 1, 0, &err), LW_OK);
+        }
+        assert_status(lw_forget(d->engine, id), LW_OK);
+    }
 }
 
 enum { MANY = 1000 };
@@ -694,13 +864,13 @@ LEASE_TEST(nonsense_is_refused_with_a_sentence) {
     refuse(d->engine, &(lw_claim_options){.holder = "w"}, "LW_CLAIM_OPTIONS");
     refuse(d->engine, LW_CLAIM_OPTIONS(.max = 1), "no holder");
     refuse(d->engine, LW_CLAIM_OPTIONS(.holder = ""), "no holder");
-    refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "a\nb"), "printable");
-    refuse(d->engine, LW_CLAIM_OPTIONS(.holder = long_name), "64 bytes");
+    refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "a\nb"), "control characters");
+    refuse(d->engine, LW_CLAIM_OPTIONS(.holder = long_name), "1 to 64");
     refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .max = LW_CLAIM_MAX + 1), "max is 1001");
     refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .max = -1), "max is -1");
     refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .lease_ms = -1), "lease_ms is -1");
     refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .lease_ms = LW_LEASE_MS_MAX + 1), "lease_ms");
-    refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .flags = 4), "LW_NO_WAIT");
+    refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .flags = 8), "LW_NO_WAIT");
     refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .queues = &wrong, .queue_count = 1), "queue");
     refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .kinds = &wrong, .kind_count = 1), "kind");
     refuse(d->engine, LW_CLAIM_OPTIONS(.holder = "w", .kind_count = 1), "not NULL");

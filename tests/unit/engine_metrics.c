@@ -2,6 +2,8 @@
  * OpenMetrics to the letter. */
 #include "engines.h"
 
+#include "engine/engine_internal.h"
+
 #include <legwork/lease.h>
 
 #include <math.h>
@@ -274,9 +276,9 @@ static void fill(void) {
            LW_HANDLER_OPTIONS(.retry = {.min_ms = 10, .jitter_percent = LW_ZERO, .attempts = 3},
                               .concurrency = 2));
     handle(engine, "snooze", snooze_once, NULL);
-    assert_status(lw_queue(engine, "small", LW_QUEUE_OPTIONS(.limit = 2, .byte_limit = 100)),
+    assert_status(lw_queue(engine, "small", LW_QUEUE_OPTIONS(.limit = 2, .byte_limit = 100), NULL),
                   LW_OK);
-    assert_status(lw_queue(engine, "big", LW_QUEUE_OPTIONS(.byte_limit = -1)), LW_OK);
+    assert_status(lw_queue(engine, "big", LW_QUEUE_OPTIONS(.byte_limit = -1), NULL), LW_OK);
     start(engine);
     for (int i = 0; i < 4; i++)
         SUBMIT(engine, .kind = "done");
@@ -580,8 +582,11 @@ TEST(a_stop_shows) {
 }
 
 /* More than are copied in one go, and a page of many pieces. */
-TEST(many_kinds_and_queues_are_all_there_in_pieces_of_bounded_size) {
-    enum { KINDS = 200, QUEUES = 70 };
+/* Kinds 0 to 99, and queues "default" and 0 to 98, have series of their own. */
+TEST(of_many_kinds_and_queues_the_first_are_shown_and_the_others_summed) {
+    enum { KINDS = 250, QUEUES = 170, OWN = LW__SERIES_MAX };
+    double others = 0, other_lanes = 0;
+    char name[NAME_MAX_HERE];
     open_driven();
     for (int k = 0; k < KINDS; k++) {
         char kind[32], queue[32];
@@ -589,23 +594,157 @@ TEST(many_kinds_and_queues_are_all_there_in_pieces_of_bounded_size) {
         snprintf(queue, sizeof queue, "queue-%d", k % QUEUES);
         for (int i = 0; i <= k % 3; i++)
             SUBMIT(engine, .kind = kind, .queue = queue);
+        others += k < OWN ? 0 : k % 3 + 1;
+        other_lanes += k >= OWN && k % QUEUES >= OWN - 1 ? k % 3 + 1 : 0;
     }
     struct page *page = read_page();
-    for (int k = 0; k < KINDS; k++) {
-        char name[NAME_MAX_HERE];
+    for (int k = 0; k < OWN; k++) {
         snprintf(name, sizeof name, "legwork_tasks{kind=\"kind-%d\",state=\"enqueued\"}", k);
         EXPECT(page, name, k % 3 + 1);
-        snprintf(name, sizeof name,
-                 "legwork_queue_enqueued_tasks{queue=\"queue-%d\",kind=\"kind-%d\"}", k % QUEUES,
-                 k);
-        EXPECT(page, name, k % 3 + 1);
-        snprintf(name, sizeof name, "legwork_queue_tasks{queue=\"queue-%d\"}", k % QUEUES);
-        CHECK(value_of(page, name) >= 2);
     }
+    for (int k = 0; k < OWN - 1; k++) {
+        snprintf(name, sizeof name,
+                 "legwork_queue_enqueued_tasks{queue=\"queue-%d\",kind=\"kind-%d\"}", k, k);
+        EXPECT(page, name, k % 3 + 1);
+    }
+    EXPECT(page, "legwork_tasks{kind=\"(other)\",state=\"enqueued\"}", others);
+    EXPECT(page, "legwork_tasks_submitted_total{kind=\"(other)\"}", others);
+    EXPECT(page, "legwork_queue_enqueued_tasks{queue=\"(other)\",kind=\"(other)\"}", other_lanes);
+    EXPECT(page, "legwork_known_kinds", KINDS);
+    EXPECT(page, "legwork_known_queues", QUEUES + 1);
+    EXPECT(page, "legwork_known_queues_limit", LW_QUEUES_MAX);
+    CHECK(!strstr(page->text, "kind-100\"") && !strstr(page->text, "queue-99\""));
     CHECK(page->pieces > 10 && page->piece_max <= 4096);
     CHECK(page->size > (page->pieces - 1) * 4000); /* and not in crumbs */
     assert_int_equal(stats().enqueued, value_of(page, "legwork_unfinished_tasks"));
     free_page(page);
+    close_driven();
+}
+
+TEST(a_page_is_no_larger_with_10000_names_than_with_300) {
+    size_t sizes[2];
+    for (int i = 0; i < 2; i++) {
+        open_driven();
+        for (int n = 0; n < (i == 0 ? 300 : 10000); n++) {
+            char name[32];
+            snprintf(name, sizeof name, "name-%d", n);
+            SUBMIT(engine, .kind = name, .queue = name);
+        }
+        struct page *page = read_page();
+        sizes[i] = page->size;
+        free_page(page);
+        close_driven();
+    }
+    printf("%zu and %zu bytes\n", sizes[0], sizes[1]);
+    assert_true(sizes[1] < sizes[0] + sizes[0] / 20);
+}
+
+/* ---- places ------------------------------------------------------------------------------- */
+
+static double total_of(const struct page *page, const char *family) {
+    double total = 0;
+    size_t length = strlen(family);
+    for (size_t i = 0; i < page->sample_count; i++) {
+        const char *name = page->samples[i].name;
+        if (strncmp(name, family, length) == 0 && name[length] == '{')
+            total += page->samples[i].value;
+    }
+    return total;
+}
+
+/* Every counter of the later page is at least what it was, or began anew. */
+static void check_counters(const struct page *before, const struct page *after, const char *began) {
+    for (size_t i = 0; i < after->sample_count; i++) {
+        const struct sample *s = &after->samples[i];
+        bool is_counter =
+            strstr(s->name, "_total") || strstr(s->name, "_bucket") || strstr(s->name, "_count");
+        for (size_t k = 0; is_counter && k < before->sample_count; k++) {
+            if (strcmp(before->samples[k].name, s->name) == 0 && s->value < before->samples[k].value
+                && !(began && strstr(s->name, began))) {
+                fprintf(stderr, "%s went from %f to %f\n", s->name, before->samples[k].value,
+                        s->value);
+                CHECK(false);
+            }
+        }
+    }
+}
+
+static void run_tasks(const char *name, int count) {
+    for (int i = 0; i < count; i++)
+        SUBMIT(engine, .kind = "mail", .queue = name);
+    assert_int_equal(lw_test_run(engine), count);
+}
+
+static bool is_shown(const struct page *page, const char *queue) {
+    char label[64];
+    snprintf(label, sizeof label, "queue_tasks{queue=\"%s\"}", queue);
+    return strstr(page->text, label) != NULL;
+}
+
+/* No counter goes back, whoever has the places. */
+TEST(a_busy_queue_gets_the_place_of_an_idle_one_and_no_counter_goes_back) {
+    enum { QUEUES = 150 };
+    open_driven();
+    handle(engine, "mail", do_done, NULL);
+    assert_status(lw_queue(engine, "declared", NULL, NULL), LW_OK);
+    start(engine);
+    char name[32];
+    for (int i = 0; i < QUEUES; i++) {
+        snprintf(name, sizeof name, "queue-%d", i);
+        run_tasks(name, 2);
+    }
+    struct page *first = read_page();
+    assert_true(is_shown(first, "queue-0") && !is_shown(first, "queue-149"));
+    assert_true(lw_test_advance(engine, 61000) >= 0);
+    struct page *second = read_page(); /* all had as much to do */
+    assert_true(is_shown(second, "queue-0") && !is_shown(second, "queue-149"));
+    check_counters(first, second, NULL);
+    run_tasks("queue-149", 5);
+    struct page *third = read_page(); /* within a minute nothing changes */
+    assert_true(!is_shown(third, "queue-149"));
+    check_counters(second, third, NULL);
+    assert_true(lw_test_advance(engine, 61000) >= 0);
+    struct page *fourth = read_page();
+    assert_true(is_shown(fourth, "queue-149") && is_shown(fourth, "declared")
+                && is_shown(fourth, "default"));
+    check_counters(third, fourth, NULL);
+    EXPECT(fourth, "legwork_queue_tasks_submitted_total{queue=\"queue-149\"}", 0);
+    run_tasks("queue-149", 7);
+    run_tasks("queue-140", 3);
+    struct page *fifth = read_page();
+    check_counters(fourth, fifth, NULL);
+    EXPECT(fifth, "legwork_queue_tasks_submitted_total{queue=\"queue-149\"}", 7);
+    EXPECT(fifth, "legwork_queue_tasks_wait_seconds_count{queue=\"queue-149\"}", 7);
+    /* of all that came the sum tells the same as before */
+    assert_true(total_of(fifth, "legwork_queue_tasks_submitted_total")
+                    - total_of(fourth, "legwork_queue_tasks_submitted_total")
+                == 10);
+    free_page(first);
+    free_page(second);
+    free_page(third);
+    free_page(fourth);
+    free_page(fifth);
+    close_driven();
+}
+
+TEST(a_declared_name_has_a_series_even_if_it_comes_late) {
+    open_driven();
+    char name[32];
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "name-%d", i);
+        SUBMIT(engine, .kind = name, .queue = name);
+    }
+    struct page *before = read_page();
+    handle(engine, "name-150", do_done, NULL);
+    assert_status(lw_queue(engine, "name-160", NULL, NULL), LW_OK);
+    struct page *after = read_page();
+    assert_true(is_shown(after, "name-160") && is_shown(after, "default"));
+    check_counters(before, after, NULL);
+    EXPECT(after, "legwork_kind_has_handler{kind=\"name-150\"}", 1);
+    EXPECT(after, "legwork_tasks{kind=\"name-150\",state=\"enqueued\"}", 1);
+    EXPECT(after, "legwork_tasks_submitted_total{kind=\"name-150\"}", 0);
+    free_page(before);
+    free_page(after);
     close_driven();
 }
 
@@ -687,7 +826,7 @@ TEST(without_memory_nothing_is_written_and_nothing_leaks) {
         assert_status(rc, LW_ENOMEM);
         assert_int_equal(count.calls, 0);
     }
-    assert_int_equal(nth, 3); /* kinds, queues */
+    assert_int_equal(nth, 2); /* one block for all */
     lw_test_memory_fail_at(memory, 1);
     stats(); /* takes none */
     CHECK(!lw_test_memory_has_failed(memory));

@@ -94,9 +94,9 @@ ENGINE_TEST(a_task_that_could_drop_nothing_brings_no_kind_and_no_queue) {
 }
 
 TEST(refused_tasks_do_not_use_up_the_kinds) {
-    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO);
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .kind_count_max = 10);
     char name[16];
-    for (int i = 0; i < LW_KINDS_MAX + 1; i++) {
+    for (int i = 0; i < 11; i++) {
         snprintf(name, sizeof name, "k%d", i);
         assert_status(lw_submit(engine, LW_TASK(.kind = name, .queue = ""), NULL, NULL), LW_EINVAL);
     }
@@ -121,6 +121,99 @@ ENGINE_TEST(a_new_kind_may_drop_the_oldest) {
     SUBMIT(engine, .kind = "b");
     assert_int_equal(state_of(engine, old), LW_ABORTED);
     assert_status(lw_submit(engine, LW_TASK(.kind = "b", .queue = "q"), NULL, NULL), LW_EFULL);
+    close_engine(engine);
+}
+
+/* ---- how many ------------------------------------------------------------------------------ */
+
+/* The default policy waits for room. There is none to wait for. */
+ENGINE_TEST(a_name_too_many_is_refused_at_once_and_the_others_go_on) {
+    lw_engine *engine = OPEN_ON(url, .workers = LW_ZERO, .kind_count_max = 3, .queue_count_max = 2);
+    handle(engine, "mail", do_done, NULL);
+    start(engine);
+    SUBMIT(engine, .kind = "a", .queue = "q");
+    SUBMIT(engine, .kind = "b");
+    assert_status(try_submit(engine, LW_TASK(.kind = "c"), "3 are known"), LW_EFULL);
+    assert_status(try_submit(engine, LW_TASK(.kind = "a", .queue = "r"), "queue \"r\""), LW_EFULL);
+    assert_status(try_submit(engine, LW_TASK(.kind = "a", .queue = "r"), "queues-max"), LW_EFULL);
+    const lw_task *many[] = {LW_TASK(.kind = "mail"), LW_TASK(.kind = "mail", .queue = "r")};
+    lw_error err = {0};
+    assert_status(lw_submit_many(engine, many, 2, NULL, &err), LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "2 of 2");
+    assert_int_equal(lw_list_kinds(engine, see_kind, NULL), 3);
+    assert_int_equal(lw_list_queues(engine, see_queue, NULL), 2);
+    lw_id id = SUBMIT(engine, .kind = "mail", .queue = "q");
+    lw_test_run(engine);
+    assert_int_equal(state_of(engine, id), LW_FINISHED);
+    close_engine(engine);
+}
+
+TEST(a_declaration_too_many_is_refused_with_the_limit) {
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .kind_count_max = 1, .queue_count_max = 2);
+    lw_error err = {0};
+    assert_status(lw_queue(engine, "a", NULL, &err), LW_OK);
+    assert_status(lw_queue(engine, "b", NULL, &err), LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "2 are known");
+    assert_status(lw_handle(engine, "a", do_done, NULL, &err), LW_OK);
+    assert_status(lw_handle(engine, "b", do_done, NULL, &err), LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "1 are known");
+    assert_status(lw_start(engine, &err), LW_EFULL);
+    close_engine(engine);
+}
+
+static lw_outcome do_then_new(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    lw_error err = {0};
+    assert_status(lw_then(ctx, LW_TASK(.kind = "mail", .queue = "new"), &err), LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "1 are known");
+    assert_status(lw_submit(lw_ctx_user(ctx), LW_TASK(.kind = "new"), NULL, &err), LW_EFULL);
+    return lw_done(ctx);
+}
+
+ENGINE_TEST(a_handler_that_brings_a_name_too_many_is_told) {
+    lw_engine *engine = OPEN_ON(url, .workers = LW_ZERO, .kind_count_max = 1, .queue_count_max = 1);
+    handle(engine, "mail", do_then_new, LW_HANDLER_OPTIONS(.user = engine));
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "mail");
+    lw_test_run(engine);
+    assert_int_equal(state_of(engine, id), LW_FINISHED);
+    close_engine(engine);
+}
+
+/* The numbers of names fill 16 bits: the first and the last are as good as any. */
+TEST(an_engine_knows_as_many_kinds_and_queues_as_there_can_be) {
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO);
+    char kind[16], queue[16];
+    handle(engine, "kind-1", do_done, NULL);
+    handle(engine, "kind-65536", do_done, NULL);
+    start(engine);
+    for (int i = 2; i < LW_KINDS_MAX; i++) {
+        snprintf(kind, sizeof kind, "kind-%d", i);
+        snprintf(queue, sizeof queue, "queue-%d", i);
+        SUBMIT(engine, .kind = kind, .queue = queue);
+    }
+    SUBMIT(engine, .kind = "kind-1", .queue = "queue-1");
+    lw_id id = SUBMIT(engine, .kind = "kind-65536", .queue = "queue-1", .key = "k"), again = 0;
+    assert_status(try_submit(engine, LW_TASK(.kind = "kind-0"), "65536 are known"), LW_EFULL);
+    assert_status(try_submit(engine, LW_TASK(.kind = "kind-1", .queue = "queue-0"), "65536"),
+                  LW_EFULL);
+    assert_status(lw_submit(engine, LW_TASK(.kind = "kind-65536", .key = "k"), &again, NULL),
+                  LW_EXISTS);
+    assert_int_equal(again, id);
+    assert_int_equal(lw_list_kinds(engine, see_kind, NULL), LW_KINDS_MAX);
+    assert_int_equal(lw_list_queues(engine, see_queue, NULL), LW_QUEUES_MAX);
+    assert_int_equal(lw_test_run(engine), 2);
+    assert_int_equal(state_of(engine, id), LW_FINISHED);
+    for (int i = 2; i < LW_KINDS_MAX; i += 4095) { /* each is found by its name */
+        lw_snapshot s = LW_SNAPSHOT_INIT;
+        assert_status(lw_get(engine, (lw_id)(i - 1), &s), LW_OK);
+        snprintf(kind, sizeof kind, "kind-%d", i);
+        snprintf(queue, sizeof queue, "queue-%d", i);
+        assert_string_equal(s.kind, kind);
+        assert_string_equal(s.queue, queue);
+        lw_snapshot_clear(&s);
+        assert_status(lw_pause(engine, queue), LW_OK);
+    }
     close_engine(engine);
 }
 

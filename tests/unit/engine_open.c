@@ -139,40 +139,55 @@ static void assert_start_says(lw_engine *engine, const char *word) {
 
 TEST(a_start_tells_what_was_wrong_with_a_handler) {
     lw_engine *engine = open_driven();
-    assert_status(lw_handle(engine, "mail", do_done, LW_HANDLER_OPTIONS(.concurrency = -3)),
+    assert_status(lw_handle(engine, "mail", do_done, LW_HANDLER_OPTIONS(.concurrency = -3), NULL),
                   LW_EINVAL);
     assert_start_says(engine, "concurrency is -3");
+}
+
+TEST(a_registration_that_failed_says_why_by_itself) {
+    lw_engine *engine = open_driven();
+    lw_error err = {0};
+    assert_status(lw_handle(engine, "mail", do_done, LW_HANDLER_OPTIONS(.concurrency = -3), &err),
+                  LW_EINVAL);
+    assert_sentence(&err, LW_EINVAL, "concurrency is -3");
+    assert_status(lw_queue(engine, "slow", LW_QUEUE_OPTIONS(.weight = 1001), &err), LW_EINVAL);
+    assert_sentence(&err, LW_EINVAL, "weight is 1001");
+    assert_status(lw_handle(NULL, "mail", do_done, NULL, &err), LW_EINVAL);
+    assert_sentence(&err, LW_EINVAL, "the engine is NULL");
+    assert_status(lw_queue(NULL, "slow", NULL, &err), LW_EINVAL);
+    assert_sentence(&err, LW_EINVAL, "the engine is NULL");
+    close_engine(engine);
 }
 
 TEST(a_start_tells_of_the_first_registration_that_failed) {
     lw_engine *engine = open_driven();
     handle(engine, "mail", do_done, NULL);
-    assert_status(lw_queue(engine, "slow", LW_QUEUE_OPTIONS(.weight = 1001)), LW_EINVAL);
-    assert_status(lw_handle(engine, "", do_done, NULL), LW_EINVAL);
-    assert_status(lw_handle(engine, "mail", do_done, NULL), LW_EINVAL);
+    assert_status(lw_queue(engine, "slow", LW_QUEUE_OPTIONS(.weight = 1001), NULL), LW_EINVAL);
+    assert_status(lw_handle(engine, "", do_done, NULL, NULL), LW_EINVAL);
+    assert_status(lw_handle(engine, "mail", do_done, NULL, NULL), LW_EINVAL);
     assert_start_says(engine, "weight is 1001");
 }
 
 TEST(a_start_names_the_kind_that_was_registered_twice) {
     lw_engine *engine = open_driven();
     handle(engine, "mail", do_done, NULL);
-    assert_status(lw_handle(engine, "mail", do_done, NULL), LW_EINVAL);
+    assert_status(lw_handle(engine, "mail", do_done, NULL, NULL), LW_EINVAL);
     assert_start_says(engine, "\"mail\"");
 }
 
 TEST(a_start_names_the_queue_that_was_declared_twice) {
     lw_engine *engine = open_driven();
-    assert_status(lw_queue(engine, "slow", NULL), LW_OK);
-    assert_status(lw_queue(engine, "slow", NULL), LW_EINVAL);
+    assert_status(lw_queue(engine, "slow", NULL, NULL), LW_OK);
+    assert_status(lw_queue(engine, "slow", NULL, NULL), LW_EINVAL);
     assert_start_says(engine, "\"slow\"");
 }
 
 static void assert_bad_kind(const char *kind, const char *word) {
     lw_engine *engine = open_driven();
-    assert_status(lw_handle(engine, kind, do_done, NULL), LW_EINVAL);
+    assert_status(lw_handle(engine, kind, do_done, NULL, NULL), LW_EINVAL);
     assert_start_says(engine, word);
     engine = open_driven();
-    assert_status(lw_queue(engine, kind, NULL), LW_EINVAL);
+    assert_status(lw_queue(engine, kind, NULL, NULL), LW_EINVAL);
     assert_start_says(engine, word);
 }
 
@@ -194,7 +209,7 @@ TEST(names_may_be_as_long_as_the_limit_says) {
     name[LW_NAME_MAX] = 0;
     lw_engine *engine = open_driven();
     handle(engine, name, do_done, NULL);
-    assert_status(lw_queue(engine, name, NULL), LW_OK);
+    assert_status(lw_queue(engine, name, NULL, NULL), LW_OK);
     start(engine);
     lw_id id = SUBMIT(engine, .kind = name, .queue = name);
     assert_int_equal(lw_test_run(engine), 1);
@@ -209,35 +224,13 @@ TEST(names_may_be_as_long_as_the_limit_says) {
 TEST(nothing_is_half_registered_by_a_refused_call) {
     lw_engine *engine = open_driven();
     lw_engine_stats stats;
-    assert_status(lw_handle(engine, "bad kind\n", do_done, NULL), LW_EINVAL);
-    assert_status(lw_handle(engine, "mail", do_done, LW_HANDLER_OPTIONS(.timeout_ms = -9)),
+    assert_status(lw_handle(engine, "bad kind\n", do_done, NULL, NULL), LW_EINVAL);
+    assert_status(lw_handle(engine, "mail", do_done, LW_HANDLER_OPTIONS(.timeout_ms = -9), NULL),
                   LW_EINVAL);
     assert_status(lw_submit(engine, LW_TASK(.kind = "bad kind\n"), NULL, NULL), LW_EINVAL);
     assert_status(lw_get_stats(engine, &stats), LW_OK);
     assert_int_equal(stats.submitted_total, 0);
     assert_int_equal(stats.enqueued, 0);
-    close_engine(engine);
-}
-
-TEST(there_are_as_many_kinds_and_queues_as_the_limits_say) {
-    lw_engine *engine = open_driven();
-    lw_error err = {0};
-    char name[32];
-    for (int i = 0; i < LW_KINDS_MAX; i++) {
-        snprintf(name, sizeof name, "kind-%d", i);
-        handle(engine, name, do_done, NULL);
-    }
-    assert_status(lw_submit(engine, LW_TASK(.kind = "one-more"), NULL, &err), LW_EINVAL);
-    assert_sentence(&err, LW_EINVAL, "4096");
-    for (int i = 1; i < LW_QUEUES_MAX; i++) { /* "default" is one */
-        snprintf(name, sizeof name, "queue-%d", i);
-        SUBMIT(engine, .kind = "kind-7", .queue = name);
-    }
-    assert_status(lw_submit(engine, LW_TASK(.kind = "kind-7", .queue = "one-more"), NULL, &err),
-                  LW_EINVAL);
-    assert_sentence(&err, LW_EINVAL, "1024");
-    start(engine);
-    assert_int_equal(lw_test_run(engine), LW_QUEUES_MAX - 1);
     close_engine(engine);
 }
 
@@ -285,8 +278,8 @@ TEST(what_was_stopped_is_not_started) {
 TEST(registrations_come_before_the_start) {
     lw_engine *engine = open_driven();
     start(engine);
-    assert_status(lw_handle(engine, "mail", do_done, NULL), LW_EINVAL);
-    assert_status(lw_queue(engine, "slow", NULL), LW_EINVAL);
+    assert_status(lw_handle(engine, "mail", do_done, NULL, NULL), LW_EINVAL);
+    assert_status(lw_queue(engine, "slow", NULL, NULL), LW_EINVAL);
     lw_id id = SUBMIT(engine, .kind = "mail", .queue = "slow");
     assert_int_equal(lw_test_run(engine), 0);
     assert_int_equal(state_of(engine, id), LW_ENQUEUED);

@@ -213,6 +213,8 @@ TEST(numbers_of_an_engine_out_of_range_are_refused) {
     REFUSE_ENGINE(task_limit, -1, LW_ZERO, BAD_COUNTS);
     REFUSE_ENGINE(byte_limit, LW_ZERO, -3, INT64_MIN);
     REFUSE_ENGINE(reserve, -1, BAD_COUNTS);
+    REFUSE_ENGINE(kind_count_max, -1, LW_ZERO, LW_KINDS_MAX + 1, INT_MAX, INT_MIN);
+    REFUSE_ENGINE(queue_count_max, -1, LW_ZERO, LW_QUEUES_MAX + 1, INT_MAX, INT_MIN);
     REFUSE_ENGINE(submit_timeout_ms, BAD_TIMES);
     REFUSE_ENGINE(overflow, LW_ZERO, -1, 4, INT_MIN, INT_MAX);
 }
@@ -221,20 +223,23 @@ TEST(names_of_an_engine_that_fit_no_thread_are_refused) {
     lw_error err = refuse_engine(LW_ENGINE_OPTIONS(.name = ""));
     assert_sentence(&err, LW_EINVAL, "name \"\" has 0");
     err = refuse_engine(LW_ENGINE_OPTIONS(.name = "thirteen-long"));
-    assert_sentence(&err, LW_EINVAL, "\"thirteen-long\" has 13 letters, must have 1 to 12");
+    assert_sentence(&err, LW_EINVAL, "\"thirteen-long\" has 13 bytes, must have 1 to 12");
 }
 
 TEST(names_of_an_engine_that_a_log_cannot_hold_are_refused) {
     static const struct {
         const char *name, *words;
     } bad[] = {
-        {"a\nb", "name \"a\\x0ab\" has the byte 0x0a at position 2, may not have control bytes"},
-        {"\x7f", "name \"\\x7f\" has the byte 0x7f at position 1, may not have control bytes"},
+        {"a\nb",
+         "name \"a\\x0ab\" has the byte 0x0a at position 2, may not have control characters"},
+        {"\x7f", "name \"\\x7f\" has the byte 0x7f at position 1, may not have control characters"},
         {"na\xffme",
          "name \"na\\xffme\" has the byte 0xff at position 3, which begins no character"},
         {"half\xc3",
          "name \"half\\xc3\" has the byte 0xc3 at position 5, which begins no character"},
-        {"too long, and\na line", "name \"too long, and\\x0aa line\" has the byte 0x0a"},
+        {"too long, and\na line", "name \"too long, and\\x0aa line\" has 20 bytes"},
+        {"\xe2\x80\xaename",
+         "name \"\\xe2\\x80\\xaename\" has the byte 0xe2 at position 1, may not have invisible"},
     };
     char long_name[5000];
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -245,7 +250,7 @@ TEST(names_of_an_engine_that_a_log_cannot_hold_are_refused) {
     long_name[7] = '\t';
     long_name[sizeof long_name - 1] = 0;
     lw_error err = refuse_engine(LW_ENGINE_OPTIONS(.name = long_name));
-    assert_sentence(&err, LW_EINVAL, "has the byte 0x09 at position 8");
+    assert_sentence(&err, LW_EINVAL, "name \"nnnnnnn\\x09nnn");
     struct lw__engine_settings set = ENGINE(.name = "caf\xc3\xa9 no. 7");
     assert_string_equal(set.name, "caf\xc3\xa9 no. 7");
 }

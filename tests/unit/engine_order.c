@@ -108,9 +108,9 @@ TEST(any_mixture_comes_out_in_order) {
 TEST(queues_take_turns_by_weight) {
     lw_engine *engine = open_driven(NULL);
     int counts[128] = {0};
-    assert_status(lw_queue(engine, "a", LW_QUEUE_OPTIONS(.weight = 5)), LW_OK);
-    assert_status(lw_queue(engine, "b", LW_QUEUE_OPTIONS(.weight = 3)), LW_OK);
-    assert_status(lw_queue(engine, "c", NULL), LW_OK);
+    assert_status(lw_queue(engine, "a", LW_QUEUE_OPTIONS(.weight = 5), NULL), LW_OK);
+    assert_status(lw_queue(engine, "b", LW_QUEUE_OPTIONS(.weight = 3), NULL), LW_OK);
+    assert_status(lw_queue(engine, "c", NULL, NULL), LW_OK);
     start(engine);
     for (int i = 0; i < 900; i++) { /* the heavy ones were submitted last */
         SUBMIT(engine, .kind = "task", .queue = "c");
@@ -142,6 +142,32 @@ TEST(a_queue_that_was_empty_for_long_has_saved_no_turns) {
     for (int i = 0; i < 100; i++)
         b += queues[i] == 'b';
     assert_in_range(b, 40, 60);
+    close_engine(engine);
+}
+
+/* Long enough for other workers to look, and to find that the kind is at its limit. */
+static lw_outcome do_note_slowly(lw_ctx *ctx, const lw_task *task) {
+    lw_ctx_sleep(ctx, 1);
+    return do_note(ctx, task);
+}
+
+TEST(queues_of_a_kind_at_its_limit_take_turns_too) {
+    lw_engine *engine = OPEN_ENGINE(.workers = 4);
+    int counts[128] = {0};
+    handle(engine, "one", do_note_slowly, LW_HANDLER_OPTIONS(.concurrency = 1));
+    assert_status(lw_queue(engine, "a", LW_QUEUE_OPTIONS(.weight = 3), NULL), LW_OK);
+    for (int i = 0; i < 60; i++) {
+        SUBMIT(engine, .kind = "one", .queue = "a");
+        SUBMIT(engine, .kind = "one", .queue = "b");
+        SUBMIT(engine, .kind = "one", .queue = "c");
+    }
+    start(engine);
+    assert_status(lw_wait_idle(engine, -1), LW_OK);
+    for (int i = 0; i < 60; i++)
+        counts[(unsigned char)queues[i]]++;
+    assert_in_range(counts['a'], 32, 40);
+    assert_in_range(counts['b'], 8, 16);
+    assert_in_range(counts['c'], 8, 16);
     close_engine(engine);
 }
 

@@ -3,6 +3,7 @@
 #include "engines.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
 
 static struct tally runs = TALLY;
 
@@ -27,7 +28,8 @@ static void fill_up(struct full *full, const char *url, lw_overflow overflow, in
     handle(full->engine, "mail", do_count, NULL);
     lw_queue(full->engine, "narrow",
              LW_QUEUE_OPTIONS(.limit = 3, .byte_limit = 100, .submit_timeout_ms = timeout_ms,
-                              .overflow = overflow == LW_BLOCK ? LW_ZERO : (int)overflow));
+                              .overflow = overflow == LW_BLOCK ? LW_ZERO : (int)overflow),
+             NULL);
     start(full->engine);
     SUBMIT(full->engine, .kind = "gate", .queue = "narrow");
     tally_await(&full->gate.arrived, 1);
@@ -73,8 +75,105 @@ ENGINE_TEST(bytes_make_a_queue_full_too) {
     const lw_task *task =
         LW_TASK(.kind = "mail", .queue = "narrow", .payload = {bytes, sizeof bytes});
     assert_status(lw_submit(full.engine, task, NULL, &err), LW_EFULL);
-    assert_sentence(&err, LW_EFULL, "ever");
+    assert_string_equal(
+        err.message, "there is never room in queue \"narrow\": 0 bytes of payloads are there, and "
+                     "200 more would be over its byte_limit of 100; raise that, or submit less");
     drain(&full);
+}
+
+/* ---- what a refusal says, and what it costs ------------------------------------------------ */
+
+static lw_error refused(lw_engine *engine, const lw_task *task, int status) {
+    lw_error err = {0};
+    assert_status(lw_submit(engine, task, NULL, &err), status);
+    assert_int_equal(err.status, status);
+    return err;
+}
+
+ENGINE_TEST(a_refusal_names_the_limit_what_is_there_and_what_was_wanted) {
+    static const char bytes[100];
+    lw_engine *engine =
+        OPEN_ON(url, .workers = 1, .task_limit = 3, .byte_limit = 150, .overflow = LW_REFUSE);
+    assert_status(lw_queue(engine, "small", LW_QUEUE_OPTIONS(.limit = 1), NULL), LW_OK);
+    start(engine);
+    SUBMIT(engine, .kind = "mail", .payload = {bytes, 100});
+    lw_error err = refused(engine, LW_TASK(.kind = "mail", .payload = {bytes, 60}), LW_EFULL);
+    assert_string_equal(
+        err.message, "there is no room in queue \"default\": 100 bytes of payloads are there, and "
+                     "60 more would be over the engine's byte_limit of 150; try again later, or "
+                     "raise that");
+    SUBMIT(engine, .kind = "mail", .queue = "small");
+    err = refused(engine, LW_TASK(.kind = "mail", .queue = "small"), LW_EFULL);
+    assert_string_equal(
+        err.message,
+        "there is no room in queue \"small\": 1 tasks are unfinished, and 1 more would "
+        "be over its limit of 1; try again later, or raise that");
+    SUBMIT(engine, .kind = "mail");
+    err = refused(engine, LW_TASK(.kind = "mail", .queue = "another"), LW_EFULL);
+    assert_string_equal(
+        err.message, "there is no room in queue \"another\": 3 tasks are unfinished, and 1 more "
+                     "would be over the engine's task_limit of 3; try again later, or raise that");
+    assert_status(lw_stop(engine, LW_DROP, -1), LW_OK);
+    close_engine(engine);
+}
+
+ENGINE_TEST(a_refusal_says_that_lw_start_is_missing) {
+    lw_engine *engine = OPEN_ON(url, .workers = 1, .task_limit = 1, .submit_timeout_ms = 1);
+    SUBMIT(engine, .kind = "mail");
+    lw_error err = refused(engine, LW_TASK(.kind = "mail"), LW_ETIMEDOUT);
+    assert_string_equal(
+        err.message, "there was no room in queue \"default\" in the time given: 1 tasks are "
+                     "unfinished, and 1 more would be over the engine's task_limit of 1; nothing "
+                     "runs before lw_start, which was not called");
+    assert_status(lw_queue(engine, "strict", LW_QUEUE_OPTIONS(.overflow = LW_REFUSE), NULL), LW_OK);
+    err = refused(engine, LW_TASK(.kind = "mail", .queue = "strict"), LW_EFULL);
+    assert_sentence(&err, LW_EFULL, "lw_start");
+    assert_status(lw_stop(engine, LW_DROP, -1), LW_OK);
+    close_engine(engine);
+}
+
+/* Pages that nobody may read: whoever copied them would die. */
+ENGINE_TEST(a_large_payload_that_has_no_room_is_not_copied) {
+    size_t size = LW_PAYLOAD_MAX;
+    void *forbidden = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(forbidden != MAP_FAILED);
+    lw_engine *engine = OPEN_ON(url, .workers = 1, .byte_limit = 1 << 20, .submit_timeout_ms = 1);
+    const lw_task *large = LW_TASK(.kind = "mail", .payload = {forbidden, size});
+    const lw_task *both[] = {LW_TASK(.kind = "mail"), large};
+    refused(engine, large, LW_EFULL);
+    assert_status(lw_submit_many(engine, both, 2, NULL, NULL), LW_EFULL);
+    assert_status(lw_submit_async(engine, large, never_called, NULL, NULL), LW_EFULL);
+    static const char filler[1 << 19];
+    SUBMIT(engine, .kind = "mail", .payload = {filler, sizeof filler});
+    refused(engine, LW_TASK(.kind = "mail", .payload = {forbidden, (1 << 19) + 1}), LW_ETIMEDOUT);
+    assert_status(lw_stop(engine, LW_DROP, -1), LW_OK);
+    close_engine(engine);
+    munmap(forbidden, size);
+}
+
+static char large_bytes[1 << 20];
+static lw_outcome do_compare(lw_ctx *ctx, const lw_task *task) {
+    assert_int_equal(task->payload.size, sizeof large_bytes);
+    assert_memory_equal(task->payload.data, large_bytes, sizeof large_bytes);
+    tally_add(&runs, 1);
+    return lw_done(ctx);
+}
+
+ENGINE_TEST(large_payloads_arrive_whole_with_new_names_and_known_ones) {
+    runs = (struct tally)TALLY;
+    for (size_t i = 0; i < sizeof large_bytes; i++)
+        large_bytes[i] = (char)(i * 7 + i / 251);
+    lw_engine *engine = OPEN_ON(url, .workers = 1);
+    handle(engine, "compare", do_compare, NULL);
+    start(engine);
+    const lw_bytes payload = {large_bytes, sizeof large_bytes};
+    const lw_task *both[] = {LW_TASK(.kind = "compare", .payload = payload, .key = "a"),
+                             LW_TASK(.kind = "compare", .payload = payload, .queue = "new")};
+    assert_status(lw_submit_many(engine, both, 2, NULL, NULL), LW_OK);
+    SUBMIT(engine, .kind = "compare", .payload = payload);
+    assert_status(lw_stop(engine, LW_DRAIN, -1), LW_OK);
+    close_engine(engine);
+    assert_int_equal(tally_read(&runs), 3);
 }
 
 ENGINE_TEST(a_full_queue_is_waited_for_until_the_deadline) {

@@ -326,8 +326,8 @@ TEST(bytes_are_bounded_too) {
 
 TEST(a_queue_has_limits_of_its_own) {
     lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .overflow = LW_REFUSE);
-    assert_status(lw_queue(engine, "few", LW_QUEUE_OPTIONS(.limit = 2)), LW_OK);
-    assert_status(lw_queue(engine, "light", LW_QUEUE_OPTIONS(.byte_limit = 3)), LW_OK);
+    assert_status(lw_queue(engine, "few", LW_QUEUE_OPTIONS(.limit = 2), NULL), LW_OK);
+    assert_status(lw_queue(engine, "light", LW_QUEUE_OPTIONS(.byte_limit = 3), NULL), LW_OK);
     SUBMIT(engine, .kind = "mail", .queue = "few");
     SUBMIT(engine, .kind = "mail", .queue = "few");
     assert_status(try_submit(engine, LW_TASK(.kind = "mail", .queue = "few")), LW_EFULL);
@@ -342,7 +342,7 @@ TEST(a_queue_has_limits_of_its_own) {
 
 TEST(a_queue_may_refuse_where_the_engine_blocks) {
     lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .task_limit = 1);
-    assert_status(lw_queue(engine, "web", LW_QUEUE_OPTIONS(.overflow = LW_REFUSE)), LW_OK);
+    assert_status(lw_queue(engine, "web", LW_QUEUE_OPTIONS(.overflow = LW_REFUSE), NULL), LW_OK);
     SUBMIT(engine, .kind = "mail");
     assert_status(try_submit(engine, LW_TASK(.kind = "mail", .queue = "web")), LW_EFULL);
     close_engine(engine);
@@ -458,10 +458,12 @@ TEST(who_waits_for_one_queue_does_not_stand_in_the_way_of_another) {
     lw_clock *clock = open_clock();
     lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .clock = clock);
     handle(engine, "mail", do_count, NULL);
-    assert_status(lw_queue(engine, "a", LW_QUEUE_OPTIONS(.limit = 1, .submit_timeout_ms = 100000)),
-                  LW_OK);
-    assert_status(lw_queue(engine, "b", LW_QUEUE_OPTIONS(.limit = 1, .submit_timeout_ms = 100000)),
-                  LW_OK);
+    assert_status(
+        lw_queue(engine, "a", LW_QUEUE_OPTIONS(.limit = 1, .submit_timeout_ms = 100000), NULL),
+        LW_OK);
+    assert_status(
+        lw_queue(engine, "b", LW_QUEUE_OPTIONS(.limit = 1, .submit_timeout_ms = 100000), NULL),
+        LW_OK);
     start(engine);
     lw_id in_a = SUBMIT(engine, .kind = "mail", .queue = "a");
     lw_id in_b = SUBMIT(engine, .kind = "mail", .queue = "b");
@@ -566,7 +568,7 @@ TEST(bytes_make_as_many_go_as_it_takes) {
 
 TEST(only_the_queue_that_is_full_loses_tasks) {
     lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO, .overflow = LW_DROP_OLDEST);
-    assert_status(lw_queue(engine, "few", LW_QUEUE_OPTIONS(.limit = 1)), LW_OK);
+    assert_status(lw_queue(engine, "few", LW_QUEUE_OPTIONS(.limit = 1), NULL), LW_OK);
     lw_id other = SUBMIT(engine, .kind = "mail");
     lw_id old = SUBMIT(engine, .kind = "mail", .queue = "few");
     const lw_task *tasks[] = {LW_TASK(.kind = "mail"), LW_TASK(.kind = "mail", .queue = "few")};

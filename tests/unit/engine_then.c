@@ -195,6 +195,81 @@ TEST(a_successor_whose_key_is_taken_is_no_failure_and_nothing_leaks) {
     close_memory(memory);
 }
 
+/* A chain: each link submits the next one under its own key. */
+static lw_outcome do_chain_key(lw_ctx *ctx, const lw_task *task) {
+    int left = *(const int *)task->payload.data - 1;
+    assert_string_equal(task->key, "chain");
+    for (int i = 0; left > 0 && i < 2; i++) /* of two the first stands for both */
+        assert_status(
+            lw_then(ctx,
+                    LW_TASK(.kind = "first", .key = task->key, .payload = {&left, sizeof left}),
+                    NULL),
+            LW_OK);
+    tally_add(&runs, 1);
+    return lw_done(ctx);
+}
+
+static void chain_by_key(const char *url, int workers) {
+    enum { LINKS = 20 };
+    long before = tally_read(&runs);
+    lw_engine *engine = OPEN_ON(url, .workers = workers);
+    int left = LINKS;
+    handle(engine, "first", do_chain_key, NULL);
+    start(engine);
+    SUBMIT(engine, .kind = "first", .key = "chain", .payload = {&left, sizeof left});
+    if (workers == LW_ZERO)
+        lw_test_run(engine);
+    assert_status(lw_stop(engine, LW_DRAIN, 200000), LW_OK);
+    assert_int_equal(tally_read(&runs) - before, LINKS);
+    lw_engine_stats stats;
+    assert_status(lw_get_stats(engine, &stats), LW_OK);
+    assert_int_equal(stats.finished, LINKS);
+    assert_int_equal(stats.existed_total, LINKS - 1);
+    close_engine(engine);
+}
+
+ENGINE_TEST(a_successor_may_have_the_key_of_its_own_task) {
+    chain_by_key(url, LW_ZERO);
+}
+
+ENGINE_TEST(a_chain_under_one_key_runs_on_workers) {
+    chain_by_key(url, 2);
+}
+
+static lw_outcome do_then_kept_key(lw_ctx *ctx, const lw_task *task) {
+    lw_error err = {0};
+    assert_status(lw_then(ctx, LW_TASK(.kind = "first", .key = task->key), &err), LW_EINVAL);
+    assert_sentence(&err, LW_EINVAL, lw_ctx_user(ctx));
+    assert_status(lw_then(ctx, LW_TASK(.kind = "next", .key = task->key), &err), LW_OK);
+    if (strcmp(task->key, "own") != 0)
+        return lw_abort(ctx, "enough");
+    assert_status(lw_then(ctx, LW_TASK(.kind = "first", .key = "other"), &err), LW_OK);
+    return lw_done(ctx);
+}
+
+ENGINE_TEST(a_task_that_keeps_its_key_beyond_its_end_has_no_successor_of_that_key) {
+    const struct {
+        lw_key_scope scope;
+        const char *name;
+    } cases[] = {{LW_KEY_RETAINED, "LW_KEY_RETAINED"}, {LW_KEY_WINDOW, "LW_KEY_WINDOW"}};
+    for (int i = 0; i < 2; i++) {
+        lw_engine *engine = OPEN_ON(url, .workers = LW_ZERO);
+        handle(engine, "first", do_then_kept_key,
+               LW_HANDLER_OPTIONS(.key_scope = cases[i].scope, .key_window_ms = 60000,
+                                  .user = (void *)(uintptr_t)cases[i].name));
+        handle(engine, "next", do_count, NULL);
+        start(engine);
+        lw_id id = SUBMIT(engine, .kind = "first", .key = "own");
+        lw_test_run(engine);
+        assert_int_equal(state_of(engine, id), LW_FINISHED);
+        assert_int_equal(state_of(engine, id + 1), LW_FINISHED);
+        assert_int_equal(state_of(engine, id + 2), LW_ABORTED);
+        for (lw_id each = id; each < id + 3; each++)
+            assert_status(lw_forget(engine, each), LW_OK);
+        close_engine(engine);
+    }
+}
+
 /* ---- refused ------------------------------------------------------------------------------- */
 
 static lw_outcome do_then_bad(lw_ctx *ctx, const lw_task *task) {

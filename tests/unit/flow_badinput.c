@@ -65,10 +65,15 @@ FLOW_TEST(ids_and_payloads_have_limits) {
     memset(id, 'i', sizeof id);
     id[LW_FLOW_ID_MAX + 1] = 0;
     assert_status(lw_flow_start(rig->engine, "site", id, most, &err), LW_EINVAL);
-    CHECK(strstr(err.message, "1 to 200 bytes"));
+    CHECK(strstr(err.message, "has 201 bytes, must have 1 to 200"));
     assert_status(lw_flow_get(rig->engine, "site", id, &status), LW_ENOTFOUND);
     assert_status(lw_flow_start(rig->engine, "site", "", most, &err), LW_EINVAL);
     assert_status(lw_flow_start(rig->engine, "site", "a\nb", most, &err), LW_EINVAL);
+    assert_string_equal(err.message, "the id \"a\\x0ab\" has the byte 0x0a at position 2, may not "
+                                     "have control characters");
+    assert_status(lw_flow_move(rig->engine, "site", "a\x1b[2J\xe2\x80\xae", "deleting", &err),
+                  LW_ENOTFOUND);
+    assert_string_equal(err.message, "there is no \"site/a\\x1b[2J\\xe2\\x80\\xae\"");
     assert_status(lw_flow_start(rig->engine, "site", "\xff", most, &err), LW_EINVAL);
     id[LW_FLOW_ID_MAX] = 0;
     assert_status(lw_flow_start(rig->engine, "site", id, more, &err), LW_EINVAL);

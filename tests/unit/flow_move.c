@@ -261,6 +261,7 @@ static void *wait_for_end(void *user) {
     lw_flow_status status;
     assert_status(lw_flow_wait(bench->rig.engine, "site", X, -1, &status), LW_OK);
     assert_int_equal(status.condition, LW_FLOW_GONE);
+    assert_string_equal(status.flow, "site");
     assert_string_equal(status.id, X);
     return NULL;
 }

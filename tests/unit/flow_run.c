@@ -242,7 +242,7 @@ FLOW_TEST(a_step_whose_task_was_cancelled_is_halted) {
     run(rig);
     assert_status(lw_cancel(rig->engine, step_of(rig, X, DBASE).task), LW_OK);
     assert_flow(rig, X, "creating", LW_FLOW_HALTED);
-    assert_string_equal(status_of(rig, X).reason, "db: it has no task");
+    assert_string_equal(status_of(rig, X).reason, "db: cancelled");
     rig->scripts[DBASE] = NULL;
     assert_status(lw_flow_resume(rig->engine, "site", X, NULL), LW_OK);
     run(rig);
@@ -327,6 +327,10 @@ FLOW_TEST(a_flag_set_from_outside_completes_its_step) {
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_FLAG), 4 + 2);
     assert_int_equal(count_events(rig, LW_FLOW_EVENT_GOAL), 1);
     assert_status(lw_flow_set(rig->engine, "site", X, "nonsense", 0, &err), LW_ENOTFOUND);
+    assert_status(lw_flow_set(rig->engine, "site", X, "metdata", 0, &err), LW_ENOTFOUND);
+    assert_string_equal(err.message,
+                        "state \"creating\" of flow \"site\" has no flag \"metdata\"; did "
+                        "you mean \"metadata\"?");
     assert_status(lw_flow_set(rig->engine, "site", X, "gone", 0, &err), LW_ENOTFOUND);
     CHECK(strstr(err.message, "no flag \"gone\""));
 }

@@ -76,13 +76,13 @@ TEST(tasks_with_keys_and_payloads_leave_nothing_behind) {
     }
     assert_int_equal(index->unfinished, 0);
     assert_int_equal(index->bytes, 0);
-    assert_int_equal(index->queues[rig.queue]->bytes, 0);
+    assert_int_equal(lw__index_queue_at(index, rig.queue)->bytes, 0);
     assert_int_equal(index->ids.count, KEPT);
     assert_in_range(index->keys.count, 1, KEPT);
     set_retention(&rig, rig.kind, UINT64_MAX, 0);
     assert_int_equal(index->ids.count, 0);
     assert_int_equal(index->keys.count, 0);
-    assert_int_equal(index->kinds[rig.kind]->retained[LW__RETAINED_FINISHED].bytes, 0);
+    assert_int_equal(lw__index_kind_at(index, rig.kind)->retained[LW__RETAINED_FINISHED].bytes, 0);
     close_store();
 }
 

@@ -1,9 +1,11 @@
 /* What was noted, and what becomes of it when it is written, and when it is not. */
 #include "stores.h"
 
+#include "base/random.h"
 #include "store/journal.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 static struct rig rig;
 static struct lw__journal journal;
@@ -115,6 +117,28 @@ TEST(a_batch_that_fails_gives_its_puts_back_and_keeps_the_rest) {
     close_journal(memory);
 }
 
+/* The bit that says so is not the one of a put that is taken back. */
+TEST(a_completed_attempt_keeps_its_end_when_the_turn_fails) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    struct lw__task *task = PUT(&rig, 0), *waits = PUT(&rig, .after = {task->id});
+    write_all();
+    struct attempt attempt = start_this(&rig, task);
+    task->notes |= LW__NOTE_DONE;
+    SETTLE(&rig, attempt, .verdict = LW__VERDICT_FINISH);
+    take();
+    lw__journal_fail_locked(rig.store->index, &batch, true, rig.now);
+    assert_int_equal(batch.count, 1);
+    assert_int_equal(batch.entries[0].op, LW__JOURNAL_END);
+    assert_int_equal(journal.pending, 1);
+    flush();
+    assert_state(waits, LW_ENQUEUED);
+    assert_int_equal(rig.store->index->unfinished, 1);
+    write_all();
+    assert_int_equal(journal.pending, 0);
+    close_journal(memory);
+}
+
 TEST(what_may_have_been_written_is_removed_and_successors_are_not) {
     lw_test_memory *memory = open_memory();
     open_journal(memory);
@@ -137,6 +161,252 @@ TEST(what_may_have_been_written_is_removed_and_successors_are_not) {
     assert_int_equal(journal.pending, 0);
     close_journal(memory);
 }
+
+/* ---- puts that something relies on --------------------------------------------------------- */
+
+static void fail_turn(void) {
+    lw__journal_fail_locked(rig.store->index, &batch, false, rig.now);
+}
+
+/* Tasks that are put in one step by somebody who waits for them. */
+static void put_and_await(struct lw__put *puts, size_t count, struct lw__journal_wait *wait) {
+    assert_status(rig.ops->put(rig.store, rig.now, puts, count), LW_OK);
+    lw__journal_await_puts_locked(&journal, wait, puts, count);
+}
+
+/* The successor of an attempt that is done; its status. */
+static int succeed(struct attempt attempt, const struct wish *wish) {
+    struct lw__put next = make_put(&rig, wish);
+    SETTLE(&rig, attempt, .verdict = LW__VERDICT_FINISH, .successors = &next, .successor_count = 1);
+    int status = next.status;
+    if (status != LW_OK)
+        drop_put(&rig, &next);
+    return status;
+}
+
+static struct attempt start_durable(void) {
+    struct lw__task *task = PUT(&rig, 0);
+    write_all();
+    return start_this(&rig, task);
+}
+
+/* The turn is written after all: nothing is left over. */
+static void write_what_stayed(void) {
+    flush();
+    lw__journal_tell(&journal, &batch, LW_OK);
+    write_all();
+    assert_int_equal(journal.pending, 0);
+}
+
+static void expect_kept(bool is_taken) {
+    lw_test_memory *memory = open_memory();
+    struct lw__journal_wait wait = {0}, other = {0};
+    open_journal(memory);
+    struct attempt parent = start_durable();
+    struct lw__put put = make_put(&rig, WISH(.key = "k", .is_told = true));
+    struct lw__put unrelated = make_put(&rig, WISH(.key = "u"));
+    put_and_await(&put, 1, &wait);
+    put_and_await(&unrelated, 1, &other);
+    if (is_taken)
+        take();
+    assert_int_equal(succeed(parent, WISH(.key = "k")), LW_EXISTS);
+    uint64_t id = put.id, gone = unrelated.id;
+    fail_turn();
+    lw__journal_tell(&journal, &batch, LW_EBUSY);
+    assert_status(wait.status, LW_EUNSURE);
+    assert_status(other.status, LW_EBUSY);
+    assert_null(find(&rig, gone));
+    assert_non_null(find(&rig, id));
+    assert_null(lw__task_spec(find(&rig, id))->on_end); /* its submitter may have freed its user */
+    write_what_stayed();
+    assert_state(find(&rig, id), LW_ENQUEUED);
+    close_journal(memory);
+}
+
+TEST(a_put_whose_key_a_successor_found_taken_stays_when_its_turn_fails) {
+    expect_kept(true);
+}
+
+TEST(a_put_whose_key_a_successor_found_taken_stays_when_the_turn_before_fails) {
+    expect_kept(false);
+}
+
+TEST(a_put_that_a_successor_comes_after_stays_with_all_that_it_comes_after) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    struct attempt parent = start_durable();
+    uint64_t first = PUT(&rig, 0)->id, second = PUT(&rig, .after = {first})->id;
+    uint64_t gone = PUT(&rig, .after = {first})->id;
+    take();
+    assert_int_equal(succeed(parent, WISH(.after = {second})), LW_OK);
+    fail_turn();
+    assert_non_null(find(&rig, first));
+    assert_non_null(find(&rig, second));
+    assert_null(find(&rig, gone));
+    write_what_stayed();
+    assert_state(find(&rig, first), LW_ENQUEUED);
+    assert_state(find(&rig, second), LW_CREATED);
+    assert_int_equal(rig.store->index->unfinished, 3);
+    close_journal(memory);
+}
+
+TEST(all_that_were_put_in_one_step_stay_if_one_of_them_does) {
+    lw_test_memory *memory = open_memory();
+    struct lw__journal_wait wait = {0};
+    open_journal(memory);
+    struct attempt parent = start_durable();
+    uint64_t before = PUT(&rig, .key = "before")->id;
+    struct lw__put puts[] = {make_put(&rig, WISH(.key = "a")), make_put(&rig, WISH(.key = "k")),
+                             make_put(&rig, WISH(.key = "b", .after = {before}))};
+    put_and_await(puts, 3, &wait);
+    take();
+    assert_int_equal(succeed(parent, WISH(.key = "k")), LW_EXISTS);
+    fail_turn();
+    lw__journal_tell(&journal, &batch, LW_ESYSTEM);
+    assert_status(wait.status, LW_EUNSURE);
+    for (int i = 0; i < 3; i++)
+        assert_non_null(find(&rig, puts[i].id));
+    assert_non_null(find(&rig, before));
+    write_what_stayed();
+    assert_int_equal(rig.store->index->unfinished, 4);
+    close_journal(memory);
+}
+
+/* A submit that finds a key taken is refused with the holder, and needs it no more. */
+TEST(a_put_whose_key_another_submit_found_taken_is_taken_back) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    uint64_t gone = PUT(&rig, .key = "k")->id;
+    assert_status(TRY_PUT(&rig, .key = "k"), LW_EXISTS);
+    take();
+    fail_turn();
+    assert_null(find(&rig, gone));
+    write_what_stayed();
+    assert_empty(&rig);
+    close_journal(memory);
+}
+
+TEST(a_needed_put_that_was_cancelled_meanwhile_stays_with_its_end) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    struct attempt parent = start_durable();
+    uint64_t id = PUT(&rig, .key = "k", .key_scope = LW_KEY_RETAINED)->id;
+    take();
+    assert_status(change(&rig, id, LW__CHANGE_CANCEL), LW_OK);
+    assert_int_equal(succeed(parent, WISH(.key = "k")), LW_EXISTS);
+    fail_turn();
+    assert_state(find(&rig, id), LW_ABORTED);
+    write_what_stayed();
+    assert_state(find(&rig, id), LW_ABORTED);
+    assert_empty(&rig);
+    close_journal(memory);
+}
+
+/* ---- all of it at random ------------------------------------------------------------------- */
+
+enum { KEYS = 6, PROMISES = 4096, STEPS = 400 };
+
+/* What those were told who are not told of a turn that fails: each of these tasks must be there. */
+static struct {
+    uint64_t ids[PROMISES];
+    size_t count;
+} promises;
+
+static void promise(uint64_t id) {
+    assert_true(promises.count < PROMISES);
+    promises.ids[promises.count++] = id;
+}
+
+static const struct wish *random_wish(struct lw__random *random, uint64_t last) {
+    static const char *const keys[KEYS] = {"a", "b", "c", "d", "e", NULL};
+    static struct wish wish;
+    bool comes_after = lw__random_below(random, 3) == 0 && last > 0;
+    wish = (struct wish){.key = keys[lw__random_below(random, KEYS)],
+                         .key_scope =
+                             lw__random_below(random, 2) ? LW_KEY_RETAINED : LW_KEY_UNFINISHED,
+                         .after = {comes_after ? 1 + lw__random_below(random, last) : 0},
+                         .after_policy = LW_AFTER_RUN};
+    return &wish;
+}
+
+/* Some at once, as a submit does: it waits, and is told. */
+static void submit_some(struct lw__random *random) {
+    static struct lw__journal_wait unheeded[64];
+    static size_t next;
+    struct lw__put puts[3];
+    size_t count = 1 + lw__random_below(random, 3);
+    for (size_t i = 0; i < count; i++)
+        puts[i] = make_put(&rig, random_wish(random, rig.store->index->last_id));
+    assert_true(rig.ops->put(rig.store, rig.now, puts, count) >= 0);
+    lw__journal_await_puts_locked(&journal, &unheeded[next++ % 64], puts, count);
+    for (size_t i = 0; i < count; i++) {
+        if (puts[i].status != LW_OK)
+            drop_put(&rig, &puts[i]);
+    }
+}
+
+/* As a handler, or the outbox: what it says is accepted, whatever becomes of the turn. */
+static void finish_one(struct lw__random *random) {
+    struct lw__put next[2] = {make_put(&rig, random_wish(random, rig.store->index->last_id)),
+                              make_put(&rig, random_wish(random, rig.store->index->last_id))};
+    struct attempt attempt = claim_one(&rig);
+    if (attempt.task)
+        CHECK(rig.ops->begin(rig.store, attempt.task, attempt.token, rig.now));
+    size_t count = attempt.task ? lw__random_below(random, 3) : 0;
+    if (attempt.task)
+        SETTLE(&rig, attempt, .verdict = LW__VERDICT_FINISH, .successors = next,
+               .successor_count = count);
+    for (size_t i = 0; i < 2; i++) {
+        if (i < count)
+            promise(next[i].id);
+        if (i >= count || next[i].status != LW_OK)
+            drop_put(&rig, &next[i]);
+    }
+}
+
+static void end_turn(bool is_written, bool is_unsure) {
+    if (is_written)
+        flush();
+    else
+        lw__journal_fail_locked(rig.store->index, &batch, is_unsure, rig.now);
+    lw__journal_tell(&journal, &batch, is_written ? LW_OK : LW_EBUSY);
+}
+
+TEST(what_a_handler_was_told_of_survives_turns_that_fail_at_random) {
+    for (uint64_t run = 1; run <= (uint64_t)test_scale(20, 500); run++) {
+        struct lw__random random;
+        lw__random_seed(&random, run);
+        lw_test_memory *memory = open_memory();
+        open_journal(memory);
+        promises.count = 0;
+        for (int step = 0; step < STEPS; step++) {
+            switch (lw__random_below(&random, 5)) {
+            case 0:
+            case 1: submit_some(&random); break;
+            case 2: finish_one(&random); break;
+            case 3: take(); break;
+            default:
+                if (batch.count == 0)
+                    take();
+                end_turn(lw__random_below(&random, 2), lw__random_below(&random, 2));
+            }
+        }
+        end_turn(true, false);
+        write_all();
+        assert_int_equal(journal.pending, 0);
+        for (size_t i = 0; i < promises.count; i++) {
+            const struct lw__task *task = find(&rig, promises.ids[i]);
+            if (!task)
+                fprintf(stderr, "run %llu: task %llu is gone\n", (unsigned long long)run,
+                        (unsigned long long)promises.ids[i]);
+            assert_non_null(task);
+            CHECK(!(lw__task_flags(task) & LW__TASK_UNSAVED));
+        }
+        close_journal(memory);
+    }
+}
+
+/* ---- without memory ------------------------------------------------------------------------ */
 
 static void fill_to_the_brim(void) {
     while (journal.batch.count < journal.batch.capacity)
@@ -170,6 +440,110 @@ TEST(what_there_was_no_memory_to_note_is_found) {
     write_all();
     assert_int_equal(journal.pending, 0);
     assert_int_equal(rig.store->index->unfinished, 1);
+    close_journal(memory);
+}
+
+/* It is not to be waited for any more. */
+TEST(a_put_that_is_taken_back_takes_along_what_was_lost_of_it) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    uint64_t gone = PUT(&rig, 0)->id;
+    PUT(&rig, 0); /* the brim is even */
+    fill_to_the_brim();
+    lw_test_memory_fail_at(memory, 2); /* its errors come first */
+    assert_status(change(&rig, gone, LW__CHANGE_CANCEL), LW_OK);
+    CHECK(journal.has_lost_notes);
+    lw_test_memory_fail_at(memory, 1);
+    take();
+    CHECK(journal.has_lost_notes);
+    lw_test_memory_fail_at(memory, 0);
+    lw__journal_fail_locked(rig.store->index, &batch, false, rig.now);
+    assert_null(find(&rig, gone));
+    assert_int_equal(batch.count, 0);
+    assert_int_equal(journal.pending, 0);
+    write_all();
+    assert_int_equal(journal.pending, 0);
+    close_journal(memory);
+}
+
+/* A revival that there was no memory to note stands before the end of what it has begun. */
+TEST(what_was_lost_of_a_task_is_noted_before_what_follows) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    struct lw__task *task = PUT(&rig, 0);
+    write_all();
+    assert_status(change(&rig, task->id, LW__CHANGE_CANCEL), LW_OK);
+    write_all();
+    fill_to_the_brim();
+    lw_test_memory_fail_at(memory, 3); /* its errors, and what they replace, come first */
+    assert_status(change(&rig, task->id, LW__CHANGE_RETRY), LW_OK);
+    CHECK(lw_test_memory_has_failed(memory));
+    lw_test_memory_fail_at(memory, 0);
+    CHECK(journal.has_lost_notes);
+    SETTLE(&rig, start_this(&rig, task), .verdict = LW__VERDICT_FINISH);
+    take();
+    assert_int_equal(batch.entries[batch.count - 2].op, LW__JOURNAL_REVIVE);
+    assert_int_equal(batch.entries[batch.count - 1].op, LW__JOURNAL_END);
+    flush();
+    write_all();
+    assert_int_equal(journal.pending, 0);
+    close_journal(memory);
+}
+
+static void note_over(struct lw__journal_wait *wait) {
+    wait->id = 0;
+}
+
+/* The task runs on, and may do so for ever. */
+TEST(who_waits_for_a_retry_that_there_was_no_memory_to_note_is_told_when_it_is_written) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    struct lw__task *task = PUT(&rig, 0);
+    write_all();
+    assert_status(change(&rig, task->id, LW__CHANGE_CANCEL), LW_OK);
+    write_all();
+    fill_to_the_brim();
+    lw_test_memory_fail_at(memory, 3); /* its errors, and what they replace, come first */
+    assert_status(change(&rig, task->id, LW__CHANGE_RETRY), LW_OK);
+    lw_test_memory_fail_at(memory, 0);
+    CHECK(!lw__index_is_noted_locked(rig.store->index, task->id));
+    struct lw__journal_wait wait = {.over = note_over, .id = task->id};
+    lw__journal_await_end_locked(&journal, &wait);
+    take();
+    assert_null(journal.for_ends);
+    flush();
+    lw__journal_tell(&journal, &batch, LW_OK);
+    assert_int_equal(wait.id, 0);
+    assert_status(wait.status, LW_OK);
+    write_all();
+    close_journal(memory);
+}
+
+/* There is room for one note, which the revival takes. */
+TEST(a_position_that_there_is_no_memory_to_note_is_refused) {
+    lw_test_memory *memory = open_memory();
+    open_journal(memory);
+    struct lw__publication said = {.has_checkpoint = true, .checkpoint = LW_TEXT("half")};
+    struct lw__task *task = PUT(&rig, .priority = 1);
+    write_all();
+    assert_status(change(&rig, task->id, LW__CHANGE_CANCEL), LW_OK);
+    write_all();
+    fill_to_the_brim();
+    lw_test_memory_fail_at(memory, 3); /* its errors, and what they replace, come first */
+    assert_status(change(&rig, task->id, LW__CHANGE_RETRY), LW_OK);
+    lw_test_memory_fail_at(memory, 0);
+    CHECK(journal.has_lost_notes);
+    struct attempt attempt = start_this(&rig, task);
+    journal.batch.count--; /* the end of one that was cancelled above: nobody misses it */
+    journal.pending--;
+    lw_test_memory_fail_at(memory, 2); /* the position itself comes first */
+    int rc = rig.ops->publish(rig.store, task, attempt.token, &said);
+    lw_test_memory_fail_at(memory, 0);
+    assert_status(rc, LW_ENOMEM);
+    assert_null(lw__see(&task->output));
+    assert_status(rig.ops->publish(rig.store, task, attempt.token, &said), LW_OK);
+    assert_int_equal(journal.batch.entries[journal.batch.count - 1].op, LW__JOURNAL_PUBLISH);
+    write_all();
     close_journal(memory);
 }
 

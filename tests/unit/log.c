@@ -174,6 +174,9 @@ TEST(a_value_cannot_forge_a_line_or_move_the_cursor) {
     assert_printed("\xc2\x9b"
                    "2J",
                    "warn pool: it happened key=\"\\xc2\\x9b2J\"\n");
+    assert_printed("\xe2\x80\xaetxt", /* right to left from here on */
+                   "warn pool: it happened key=\"\\xe2\\x80\\xaetxt\"\n");
+    assert_printed("caf\xc3\xa9", "warn pool: it happened key=caf\xc3\xa9\n");
 }
 
 TEST(what_is_not_utf8_is_escaped_byte_by_byte) {

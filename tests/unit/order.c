@@ -18,6 +18,7 @@ enum { QUEUES = 8, LANES = 16, TASKS = 20000 };
 static struct lw__order order;
 static struct lw__order_queue queues[QUEUES];
 static struct lw__lane lanes[LANES];
+static struct lw__order_kind only_kind;
 static struct lw__task tasks[TASKS];
 static uint32_t queue_count, lane_count, task_count;
 static lw_test_memory *memory;
@@ -64,6 +65,7 @@ static void open_order(void) {
     lw__order_init(&order, &allocator);
     memset(queues, 0, sizeof queues);
     memset(lanes, 0, sizeof lanes);
+    memset(&only_kind, 0, sizeof only_kind);
     queue_count = lane_count = task_count = 0;
 }
 
@@ -74,6 +76,7 @@ static void close_order(void) {
         lw__order_free_lane(&order, &lanes[i]);
     for (uint32_t i = 0; i < QUEUES; i++)
         lw__order_free_queue(&order, &queues[i]);
+    lw__order_free_kind(&order, &only_kind);
     lw__order_free(&order);
     lw_test_memory_usage(memory, &blocks, NULL, NULL);
     assert_int_equal(blocks, 0);
@@ -86,7 +89,7 @@ static struct lw__order_queue *add_queue(uint32_t weight) {
 }
 
 static struct lw__lane *add_lane(struct lw__order_queue *queue) {
-    assert_true(lw__order_add_lane(&order, queue, &lanes[lane_count], NULL));
+    assert_true(lw__order_add_lane(&order, queue, &lanes[lane_count], NULL, &only_kind));
     return &lanes[lane_count++];
 }
 
@@ -760,7 +763,7 @@ TEST(every_failed_allocation_is_told_or_made_up_for) {
             while (!lw__order_add_queue(&order, &queues[i], 1))
                 refusals++;
         for (uint32_t i = 0; i < LANES; i++) /* more than a first heap holds */
-            while (!lw__order_add_lane(&order, &queues[0], &lanes[i], NULL))
+            while (!lw__order_add_lane(&order, &queues[0], &lanes[i], NULL, &only_kind))
                 refusals++;
         for (uint32_t i = 0; i < 1000; i++) {
             struct lw__lane *lane = &lanes[below(3)];

@@ -83,6 +83,18 @@ TEST(an_open_that_succeeds_leaves_the_error_alone) {
     close_pool(pool);
 }
 
+TEST(a_name_is_one_that_a_log_and_a_terminal_can_hold) {
+    static const char *const bad[] = {"x/y\n", "", "thirteen-long", "\xe2\x80\xae", "\xff"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lw_pool *pool = NULL;
+        lw_error err = {0};
+        assert_status(lw_pool_open(&pool, LW_POOL_OPTIONS(.name = bad[i]), &err), LW_EINVAL);
+        assert_sentence(&err, LW_EINVAL,
+                        i == 0 ? "name \"x/y\\x0a\" has the byte 0x0a" : "name \"");
+        assert_null(pool);
+    }
+}
+
 TEST(options_are_copied) {
     char name[] = "mail";
     struct tally runs = TALLY;

@@ -79,7 +79,7 @@ TEST(a_backlog_is_seen_and_run_as_if_it_was_in_memory) {
     engine = open_store(NULL);
     assert_all_are_there(engine, ids, LW_ENQUEUED);
     assert_all_are_listed(engine);
-    assert_status(lw_handle(engine, "mail", check_payload, NULL), LW_OK);
+    assert_status(lw_handle(engine, "mail", check_payload, NULL, NULL), LW_OK);
     assert_status(lw_start(engine, NULL), LW_OK);
     assert_status(lw_wait(engine, ids[COUNT - 1], -1, &snapshot), LW_OK);
     CHECK(is_payload(snapshot.payload, COUNT - 1));

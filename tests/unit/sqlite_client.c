@@ -91,8 +91,8 @@ TEST(a_client_has_no_handlers_and_starts_nothing) {
     int threads = thread_count();
     assert_status(lw_start(client, &err), LW_EINVAL);
     assert_sentence(&err, LW_EINVAL, "owner");
-    assert_status(lw_handle(client, "mail", do_done, NULL), LW_EINVAL);
-    assert_status(lw_queue(client, "slow", NULL), LW_EINVAL);
+    assert_status(lw_handle(client, "mail", do_done, NULL, NULL), LW_EINVAL);
+    assert_status(lw_queue(client, "slow", NULL, NULL), LW_EINVAL);
     assert_status(lw_pause(client, "default"), LW_EINVAL);
     assert_status(lw_wait_idle(client, 0), LW_EINVAL);
     assert_status(lw_events_open(client, &events, 0), LW_EINVAL);
@@ -434,7 +434,7 @@ TEST(a_task_that_waits_for_room_can_be_cancelled_without_it) {
     lw_engine *owner = OPEN_ON(URL, .workers = 1);
     handle(owner, "gate", do_gate, LW_HANDLER_OPTIONS(.user = &gate));
     handle(owner, "mail", do_result, NULL);
-    lw_queue(owner, "narrow", LW_QUEUE_OPTIONS(.limit = 1));
+    lw_queue(owner, "narrow", LW_QUEUE_OPTIONS(.limit = 1), NULL);
     start(owner);
     lw_engine *client = open_client();
     SUBMIT(client, .kind = "gate", .queue = "narrow");

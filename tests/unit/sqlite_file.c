@@ -54,6 +54,26 @@ static lw_error assert_refused(const char *path, enum lw__sqlite_mode mode, int 
     return err;
 }
 
+/* ---- waiting for other connections --------------------------------------------------------- */
+
+TEST(the_wait_for_a_lock_ends_by_the_clock_and_not_by_the_number_of_pauses) {
+    struct lw__sqlite_patience patience = {.ms = 3600 * 1000, .is_shared = true};
+    CHECK(lw__sqlite_wait_for_lock(&patience, 0));
+    CHECK(lw__sqlite_wait_for_lock(&patience, 100 * LW__SQLITE_BUSY_MS));
+    patience.until = 1; /* long ago */
+    CHECK(!lw__sqlite_wait_for_lock(&patience, 1));
+}
+
+TEST(all_that_a_turn_waits_for_shares_one_deadline) {
+    struct lw__sqlite_patience turn = {.until = 1, .is_shared = true};
+    CHECK(!lw__sqlite_wait_for_lock(&turn, 0)); /* another call waited before */
+    struct lw__sqlite_patience each = {.until = 1};
+    CHECK(lw__sqlite_wait_for_lock(&each, 0));
+    CHECK(each.until > 1);
+    turn = LW__SQLITE_NO_PATIENCE;
+    CHECK(!lw__sqlite_wait_for_lock(&turn, 0));
+}
+
 /* ---- SQL of a stranger -------------------------------------------------------------------- */
 
 static int try_sql(sqlite3 *db, const char *sql) {
@@ -238,6 +258,62 @@ TEST(a_second_owner_is_refused_and_told_the_first_until_that_is_killed) {
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     open_and_close(LW__SQLITE_OWNER);
+}
+
+static void kill_owner(pid_t pid) {
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void remove_store(void) {
+    unlink(DB);
+    unlink(DB "-wal");
+    unlink(DB "-shm");
+}
+
+static void assert_missed(void) {
+    lw_error err = assert_refused(DB, LW__SQLITE_OWNER, LW_ESYSTEM, "did not close it");
+    assert_int_equal(err.native, ENOENT);
+    assert_int_not_equal(access(DB, F_OK), 0);
+}
+
+TEST(a_file_that_is_gone_after_a_kill_is_not_replaced_by_an_empty_one) {
+    kill_owner(start_owner());
+    assert_int_equal(rename(DB, "elsewhere"), 0);
+    assert_missed();
+    assert_missed(); /* the refusal forgets nothing */
+    assert_int_equal(rename("elsewhere", DB), 0);
+    open_and_close(LW__SQLITE_OWNER);
+
+    remove_store(); /* it was closed, and is to be begun anew */
+    kill_owner(start_owner());
+    remove_store();
+    assert_missed();
+    unlink(DB "-owner"); /* as the sentence says */
+    open_and_close(LW__SQLITE_OWNER);
+}
+
+TEST(an_empty_file_after_a_kill_is_as_good_as_none) {
+    kill_owner(start_owner());
+    assert_int_equal(truncate(DB, 0), 0);
+    assert_refused(DB, LW__SQLITE_OWNER, LW_ESYSTEM, "did not close it");
+}
+
+TEST(an_owner_whose_file_was_deleted_does_not_count_as_closed) {
+    struct lw__sqlite_file *file = open_as(LW__SQLITE_OWNER);
+    remove_store();
+    lw__sqlite_file_close(file);
+    assert_missed();
+}
+
+/* It is refused for another reason meanwhile, and knows of the kill all the same. */
+TEST(a_refused_owner_does_not_count_as_closed_either) {
+    kill_owner(start_owner());
+    assert_int_equal(rename(DB, "elsewhere"), 0);
+    run_on(DB, "CREATE TABLE theirs (a); PRAGMA application_id = 99");
+    assert_refused(DB, LW__SQLITE_OWNER, LW_ESYSTEM, "no tables of Legwork");
+    remove_store();
+    assert_missed();
 }
 
 TEST(a_second_owner_in_the_same_process_is_refused) {
@@ -592,12 +668,6 @@ static bool is_killed_at(int nth, void (*doing)(void)) {
     waitpid(pid, &status, 0);
     CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 77 || status == 0));
     return status != 0;
-}
-
-static void remove_store(void) {
-    unlink(DB);
-    unlink(DB "-wal");
-    unlink(DB "-shm");
 }
 
 static void make_store(void) {

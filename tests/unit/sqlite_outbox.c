@@ -302,7 +302,7 @@ TEST(what_finds_no_room_waits_in_the_outbox_and_others_pass_it) {
     lw_engine *engine = OPEN_STORE(.name = "owner");
     handle(engine, "slow", do_gate, LW_HANDLER_OPTIONS(.user = &gate));
     handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
-    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2), NULL);
     start(engine);
     run_sql(db, "BEGIN");
     for (int i = 0; i < 10; i++)
@@ -337,7 +337,7 @@ TEST(thousands_that_find_no_room_hide_nobody_behind_them) {
     lw_engine *engine = OPEN_STORE(.name = "owner");
     handle(engine, "slow", do_gate, LW_HANDLER_OPTIONS(.user = &gate, .concurrency = 1));
     handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
-    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2), NULL);
     start(engine);
     put_many(db, "slow", "narrow", 2 * LW__INTAKE_MAX + 10);
     tally_await(&gate.arrived, 1);
@@ -366,8 +366,8 @@ TEST(those_that_wait_for_room_are_taken_in_in_their_order) {
     lw_engine *engine = OPEN_STORE(.name = "owner");
     handle(engine, "first", do_in_order, LW_HANDLER_OPTIONS(.user = &first, .concurrency = 1));
     handle(engine, "second", do_in_order, LW_HANDLER_OPTIONS(.user = &second, .concurrency = 1));
-    lw_queue(engine, "first", LW_QUEUE_OPTIONS(.limit = 40));
-    lw_queue(engine, "second", LW_QUEUE_OPTIONS(.limit = 30));
+    lw_queue(engine, "first", LW_QUEUE_OPTIONS(.limit = 40), NULL);
+    lw_queue(engine, "second", LW_QUEUE_OPTIONS(.limit = 30), NULL);
     put_many(db, "first", "first", count);
     put_many(db, "second", "second", 2 * count);
     start(engine);
@@ -421,8 +421,8 @@ TEST(a_new_row_does_not_pass_one_that_a_round_has_not_reached_yet) {
     lw_engine *engine = OPEN_STORE(.name = "owner");
     handle(engine, "line", do_line, LW_HANDLER_OPTIONS(.user = &line, .concurrency = 1));
     handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
-    lw_queue(engine, "line", LW_QUEUE_OPTIONS(.limit = 2));
-    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 1));
+    lw_queue(engine, "line", LW_QUEUE_OPTIONS(.limit = 2), NULL);
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 1), NULL);
     run_sql(db, "BEGIN");
     for (int i = 1; i <= 3; i++)
         put_number(db, "line", i);
@@ -445,7 +445,7 @@ TEST(one_that_comes_after_a_row_without_room_waits_for_that_row_alone) {
     lw_engine *engine = OPEN_STORE(.name = "owner");
     handle(engine, "slow", do_gate, LW_HANDLER_OPTIONS(.user = &gate));
     handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
-    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 1));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 1), NULL);
     start(engine);
     PUT(db, .kind = "slow", .queue = "narrow");
     tally_await(&gate.arrived, 1);
@@ -649,6 +649,26 @@ TEST(a_row_that_is_no_task_is_dropped_with_a_record_and_holds_up_nobody) {
     sqlite3_close(db);
 }
 
+TEST(a_row_that_is_cancelled_before_the_owner_looks_is_an_aborted_task_and_no_error) {
+    struct tally drops = TALLY;
+    lw_log log = {.write = count_drops, .user = &drops};
+    sqlite3 *db = prepare_db();
+    char sql[200];
+    PUT(db, .kind = "mail");
+    lw_id id = LW_OUTBOX_SQLITE_ID((lw_id)ask(db, "SELECT seq FROM legwork_outbox"));
+    snprintf(sql, sizeof sql, "INSERT INTO legwork_outbox (op, task_id) VALUES ('cancel', %llu)",
+             id);
+    run_sql(db, sql);
+    lw_engine *engine = OPEN_STORE(.log = &log);
+    start(engine);
+    await_taken(db);
+    assert_int_equal(state_of(engine, id), LW_ABORTED);
+    close_engine(engine);
+    assert_int_equal(tally_read(&drops), 0);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_history WHERE state = 'aborted'"), 1);
+    sqlite3_close(db);
+}
+
 /* The next row of the outbox is found as an aborted task that says why. */
 static void await_stillborn(lw_engine *engine, lw_id id, const char *words) {
     lw_snapshot s = LW_SNAPSHOT_INIT;
@@ -708,7 +728,7 @@ TEST(a_row_that_can_never_fit_becomes_an_aborted_task_and_its_queue_goes_on) {
     sqlite3 *db = prepare_db();
     lw_engine *engine = OPEN_STORE(.name = "owner", .byte_limit = 5000);
     handle(engine, "mail", do_tally, LW_HANDLER_OPTIONS(.user = &ran));
-    lw_queue(engine, "small", LW_QUEUE_OPTIONS(.byte_limit = 100));
+    lw_queue(engine, "small", LW_QUEUE_OPTIONS(.byte_limit = 100), NULL);
     start(engine);
     run_sql(db, "BEGIN");
     PUT(db, .kind = "mail", .queue = "small", .key = "big", .payload = {payload, 200});
@@ -811,7 +831,7 @@ TEST(it_is_finished_however_many_rows_wait_for_room_before_its_completion) {
     lw_engine *engine = OPEN_STORE(.name = "owner");
     handle(engine, "entry", do_ledger,
            LW_HANDLER_OPTIONS(.user = &ledger, .retry = {.min_ms = LW_ZERO}));
-    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2));
+    lw_queue(engine, "narrow", LW_QUEUE_OPTIONS(.limit = 2), NULL);
     start(engine);
     put_many(ledger.db, "nobodys", "narrow", LW__INTAKE_MAX + 10);
     await_that(ask(ledger.db, "SELECT count(*) FROM legwork_outbox") == LW__INTAKE_MAX + 8);
@@ -1039,6 +1059,30 @@ TEST(a_leased_task_is_finished_as_soon_as_its_worker_has_committed_that) {
     close_engine(engine);
     engine = OPEN_STORE(.name = "owner"); /* and it is in the file */
     assert_finished_with_result(engine, id);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+/* The row has no successors, and so they were never submitted. */
+TEST(a_settlement_after_a_completion_must_not_lose_its_successors) {
+    lw_snapshot s = LW_SNAPSHOT_INIT;
+    const lw_task *next = LW_TASK(.kind = "next");
+    sqlite3 *db = prepare_db();
+    lw_engine *engine = OPEN_STORE(.name = "owner");
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "remote");
+    claim_one(engine, id, &s);
+    finish_by_sql(db, id, s.token);
+    assert_finished_with_result(engine, id);
+    lw_settlement plain = {.id = id, .token = s.token, .outcome = LW_OUTCOME_DONE};
+    lw_settlement more = plain;
+    more.then = &next;
+    more.then_count = 1;
+    assert_status(lw_lease_settle(engine, &more, 1, 0, NULL), LW_OK);
+    assert_status(more.status, LW_ELEASE);
+    assert_status(lw_lease_settle(engine, &plain, 1, 0, NULL), LW_OK);
+    assert_status(plain.status, LW_OK); /* a repetition, which loses nothing */
+    lw_snapshot_clear(&s);
     close_engine(engine);
     sqlite3_close(db);
 }

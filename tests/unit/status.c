@@ -1,9 +1,20 @@
-/* Statuses have names and texts, and failures their details. */
+/* Statuses have names and texts, failures their details, and the library a version. */
 #include "test.h"
 
 #include "base/error.h"
 
+#include <legwork/version.h>
+#include <stdio.h>
 #include <string.h>
+
+TEST(the_library_says_the_version_of_its_headers) {
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", LW_VERSION_MAJOR, LW_VERSION_MINOR, LW_VERSION_PATCH);
+    assert_string_equal(LW_VERSION, text);
+    assert_string_equal(lw_version(), LW_VERSION);
+    assert_int_equal(LW_VERSION_NUMBER,
+                     LW_VERSION_MAJOR * 1000000 + LW_VERSION_MINOR * 1000 + LW_VERSION_PATCH);
+}
 
 TEST(every_status_has_its_name_and_a_text) {
 #define CHECK_ONE(name, number, text)                   \
@@ -26,6 +37,18 @@ TEST(setting_an_error_returns_the_status_and_fills_all_fields) {
     assert_status(err.status, LW_EINVAL);
     assert_int_equal(err.native, 22);
     assert_string_equal(err.message, "queue_limit is -3");
+}
+
+TEST(an_error_can_be_shown_whatever_stands_in_it) {
+    lw_error err;
+    lw__error_set(&err, LW_EINVAL, 0, "cannot open %s", "\x1b[2Jcaf\xc3\xa9\n\xe2\x80\xae\xff");
+    assert_string_equal(err.message, "cannot open \\x1b[2Jcaf\xc3\xa9\\x0a\\xe2\\x80\\xae\\xff");
+    char worst[1000];
+    memset(worst, '\n', sizeof worst);
+    worst[sizeof worst - 1] = 0;
+    lw__error_set(&err, LW_EINVAL, 0, "%s", worst);
+    assert_int_equal(strlen(err.message), LW_ERROR_MESSAGE_MAX - 1);
+    assert_string_equal(err.message + strlen(err.message) - 6, "x0a...");
 }
 
 TEST(an_error_may_be_left_out) {

@@ -38,6 +38,8 @@
 
 #define LW__PIPELINE_MAX 64       /* requests of one connection that are under way */
 #define LW__TURNED_AWAY_MAX 256   /* connections beyond the limit, that are told so */
+#define LW__SPARE_MS 1000         /* for a request on the spare descriptor */
+#define LW__SPARE_LOG_MS 60000    /* between two records that descriptors are used up */
 #define LW__ANSWER_MAX (64 << 20) /* bytes of an answer */
 #define LW__ANSWER_HIGH 65536     /* bytes not taken: no further request is begun */
 #define LW__TRACEPARENT_SIZE 55   /* of version 00 */
@@ -90,6 +92,8 @@ struct lw__exchange {
     const struct lw__route *route; /* NULL: there is none */
     struct lw__http_terms terms;
     bool is_begun, is_ready;
+    uint64_t connection;  /* the number of the one that it came on */
+    uint64_t heard_after; /* lw__claims.handed_total when bytes came on that for the last time */
 
     const char *part;   /* {queue}, {id} or {flow}; NULL: the path has none */
     const char *second; /* {id} behind a {flow} */
@@ -106,6 +110,10 @@ struct lw__exchange {
     void (*abandon)(struct lw__exchange *x); /* parked, and the client has gone: unpark and free */
     void (*lost)(struct lw__server *server, void *state); /* the answer never reached the client */
     void *state;                                          /* the route's; a keepsake */
+    struct lw__given *given; /* tasks in its answer that the client may not have: handed.c */
+    size_t given_count;
+    uint64_t handed_number; /* of that answer: lw__claims.handed_total with it */
+    struct lw__exchange *untaken_next, **untaken_link;
     int status;
     lw_id id;
     lw_error err;
@@ -134,6 +142,7 @@ const char *lw__exchange_query(const struct lw__exchange *x, const char *name);
 /* Values of parameters, checked; the fallback if there is none. False: err says what is wrong. */
 bool lw__exchange_duration(const struct lw__exchange *x, const char *name, int64_t fallback,
                            int64_t *ms, lw_error *err);
+bool lw__exchange_lease(const struct lw__exchange *x, int64_t *ms, lw_error *err);
 bool lw__exchange_number(const struct lw__exchange *x, const char *name, int64_t fallback,
                          int64_t min, int64_t max, int64_t *number, lw_error *err);
 bool lw__exchange_id(const struct lw__exchange *x, lw_id *id, lw_error *err); /* of the path */
@@ -147,7 +156,8 @@ LW_PRINTF(3, 4) void lw__reply_error(struct lw__exchange *x, int code, const cha
 /* What the engine said; err may be NULL. */
 void lw__reply_status(struct lw__exchange *x, int status, const lw_error *err);
 
-/* The answer is complete. x is gone afterwards, or soon. */
+/* The answer is complete. x is gone afterwards, or soon. No other request is begun, and no other
+ * exchange freed, before the callback of the loop is over: lists can be walked meanwhile. */
 void lw__exchange_reply(struct lw__exchange *x);
 
 /* work(x) on a thread of the pool, and then a reply, or then(x) on the loop if that is not NULL. */
@@ -208,26 +218,48 @@ void lw__ends_park(struct lw__exchange *x, int64_t ms, void (*then)(struct lw__e
 
 /* For something to claim: claims.c. */
 #define LW__CLAIMS_BUCKETS 256
+#define LW__WAITERS_BUCKETS 4096 /* as many may wait as there are connections, each in its queue */
 
 struct lw__waiters {
     struct lw__exchange *first, **last;
 };
 
+/* A task in an answer. The last three are of handed.c. */
 struct lw__given {
     lw_id id;
     uint64_t token;
+    struct lw__exchange *x; /* whose answer it is */
+    struct lw__given *next, **link;
 };
+
+#define LW__HANDED_BUCKETS 4096
 
 struct lw__claims {
     struct lw__given given[LW_CLAIM_MAX]; /* of the claim that is being made */
     lw_claim_watch *watch;                /* NULL: not open */
     struct event readable;
-    struct lw__waiters queues[LW__CLAIMS_BUCKETS]; /* by a hash of the name */
+    struct lw__waiters queues[LW__WAITERS_BUCKETS]; /* by a hash of the name */
+    /* handed.c */
+    uint64_t handed_total;                            /* answers with tasks, so far */
+    struct lw__given *handed[LW__HANDED_BUCKETS];     /* by id */
+    struct lw__exchange *untaken[LW__CLAIMS_BUCKETS]; /* by worker */
 };
 
 int lw__claims_open(struct lw__server *server, lw_error *err);
 void lw__claims_close(struct lw__server *server);
 void lw__claims_refuse_all(struct lw__server *server); /* it stops */
+
+/* Answers with tasks that their workers may not have read: handed.c. The answer of x has these;
+ * `given` is a keepsake of x. */
+void lw__handed_enter(struct lw__exchange *x, struct lw__given *given, size_t count);
+/* The tasks of x are known to have arrived, or are taken back, or x is about to be freed. */
+void lw__handed_leave(struct lw__exchange *x);
+/* A request has named this token: the answer that it was in has arrived, and is never lost. */
+void lw__handed_show(struct lw__server *server, lw_id id, uint64_t token);
+/* The worker of this claim moves, if the claim came after the last tasks that it got. */
+void lw__handed_hear(const struct lw__exchange *x);
+/* Whether the worker of this claim has shown no sign of life since it got tasks. */
+bool lw__handed_is_behind(const struct lw__exchange *x);
 
 /* Which tasks are asked for by state, queue and kind. False: err says what is wrong. */
 bool lw__filter_read(const struct lw__exchange *x, lw_filter *filter, lw_error *err);
@@ -330,6 +362,8 @@ struct lw__server {
     void *user;
 
     uint64_t accepted_total;
+    uint64_t spared_total;               /* of these: on the spare descriptor */
+    int64_t spare_logged_at;             /* on the loop's clock; 0: never */
     uint64_t answers[LW__ROUTES + 1][6]; /* by route and hundreds; the last for what has none */
 };
 

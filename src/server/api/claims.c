@@ -2,19 +2,27 @@
  *
  * A claim is made on the loop, for a client that is there at that moment, and without waiting for
  * the disk; the answer goes out when the lease is on it. From then until the client shows that it
- * has the answer (it sends something, or closes in good order), the exchange keeps the ids: if the
- * connection breaks instead, the tasks are returned as if nobody had ever had them.
+ * has the answer (it sends something, closes in good order, or uses one of its tokens on any
+ * connection: handed.c), the exchange keeps the ids: if the connection breaks instead, the tasks
+ * are returned as if nobody had ever had them.
  *
  * Who finds nothing is parked in a list by queue. The engine tells of queues in which something may
  * have become claimable by a descriptor; those who wait there are served in the order in which they
  * came, until nothing is left. A told queue that nobody waits for is forgotten: whoever comes tries
- * first. */
+ * first.
+ *
+ * A worker may have many claims that wait, and be frozen. A worker that has not taken its last
+ * answer (handed.c) gets no tasks by its claims that wait; when there is something that nobody else
+ * wants, these are answered without tasks, and a worker that moves claims again at once. A claim
+ * that it has sent ahead on that connection gets what is there, and never waits. A task whose lease
+ * ran out goes to other workers first, if any wait. */
 #include "server/api/api.h"
 #include "server/api/handlers.h"
 #include "server/memory.h"
 
 #define BYTES_WANTED (8 << 20) /* of an answer; then it has enough tasks */
 #define CHUNK_MAX 64           /* tasks of one claim at the engine */
+#define QUEUES_AT_ONCE 1024    /* that are served before others have the loop */
 
 /* What a claim asks for, and what it has got: while it is made, in memory of the loop's; one that
  * waits has none. */
@@ -31,6 +39,12 @@ static void return_all(struct lw__server *server, void *state) {
     for (size_t i = 0; i < claim->count; i++)
         lw_lease_return(server->engine, claim->given[i].id, claim->given[i].token, LW_NO_WAIT);
     claim->count = 0;
+}
+
+/* The answer will not have the tasks after all. */
+static void take_back(struct lw__exchange *x) {
+    lw__handed_leave(x);
+    return_all(x->server, x->state);
 }
 
 /* ---- taking -------------------------------------------------------------------------------- */
@@ -74,7 +88,7 @@ static bool take(struct lw__exchange *x, struct claim *claim, const lw_snapshot 
     size_t size = body->size;
     show_claimed(&x->json, task, claim->lease_ms);
     if (body->status >= 0) {
-        claim->given[claim->count++] = (struct lw__given){task->id, task->token};
+        claim->given[claim->count++] = (struct lw__given){.id = task->id, .token = task->token};
         return true;
     }
     lw__buffer_cut(body, size);
@@ -98,17 +112,23 @@ static const char *worker_of(const struct lw__exchange *x) {
     return name ? name : "an unnamed worker";
 }
 
-static int claim_chunk(struct lw__exchange *x, const struct claim *claim, int chunk,
-                       lw_snapshot *tasks) {
-    return lw_lease_claim(x->server->engine,
-                          LW_CLAIM_OPTIONS(.holder = worker_of(x), .queues = &x->part,
-                                           .queue_count = 1, .max = chunk,
-                                           .lease_ms = claim->lease_ms, .flags = LW_NO_WAIT),
-                          tasks, &x->err);
+/* Workers without a name cannot be told apart by it. */
+static unsigned flags_of(const struct lw__exchange *x, bool leaves_lost) {
+    return LW_NO_WAIT | (leaves_lost && lw__exchange_query(x, "worker") ? LW_LEAVE_LOST : 0);
 }
 
-/* As many as there are, up to n. Returns the status of the engine, or LW_OK. */
-static int claim_all(struct lw__exchange *x, struct claim *claim) {
+static int claim_chunk(struct lw__exchange *x, const struct claim *claim, int chunk,
+                       bool leaves_lost, lw_snapshot *tasks) {
+    return lw_lease_claim(
+        x->server->engine,
+        LW_CLAIM_OPTIONS(.holder = worker_of(x), .queues = &x->part, .queue_count = 1, .max = chunk,
+                         .lease_ms = claim->lease_ms, .flags = flags_of(x, leaves_lost)),
+        tasks, &x->err);
+}
+
+/* As many as there are, up to n. Returns the status of the engine, or LW_OK; LW_ELEASE: there are
+ * only tasks that its worker has lost before. */
+static int claim_all(struct lw__exchange *x, struct claim *claim, bool leaves_lost) {
     lw_snapshot tasks[CHUNK_MAX];
     size_t largest = 0;
     int got = 0, chunk, used = claim->n < CHUNK_MAX ? (int)claim->n : CHUNK_MAX;
@@ -118,7 +138,7 @@ static int claim_all(struct lw__exchange *x, struct claim *claim) {
         tasks[i] = (lw_snapshot)LW_SNAPSHOT_INIT;
     lw__json_array(lw__reply_json(x, 200));
     while (fits && (chunk = chunk_of(claim, largest, x->reply.body.size)) > 0) {
-        got = claim_chunk(x, claim, chunk, tasks);
+        got = claim_chunk(x, claim, chunk, leaves_lost, tasks);
         for (int i = 0; i < got; i++) {
             largest = tasks[i].payload.size > largest ? tasks[i].payload.size : largest;
             fits = take(x, claim, &tasks[i]) && fits;
@@ -140,11 +160,11 @@ static const char half_open[] = "a worker that has shut down its side of the con
 
 static void answer_claimed(struct lw__exchange *x) {
     if (x->status < 0) {
-        return_all(x->server, x->state);
+        take_back(x);
         lw__reply_status(x, x->status, NULL);
     }
     if (x->status >= 0 && x->peer && !lw__exchange_is_alive(x)) {
-        return_all(x->server, x->state); /* its end is known, and just not told yet */
+        take_back(x); /* its end is known, and just not told yet */
         lw__reply_error(x, 400, "%s", half_open);
     }
     lw__exchange_reply(x);
@@ -163,6 +183,7 @@ static bool keep_given(struct lw__exchange *x) {
         return false;
     memcpy(kept, claim->given, size);
     claim->given = kept;
+    lw__handed_enter(x, kept, claim->count);
     return true;
 }
 
@@ -182,7 +203,7 @@ static void hand_out(struct lw__exchange *x) {
         lw__exchange_unawait(x);
     }
     x->lost = NULL;
-    return_all(x->server, x->state);
+    take_back(x);
     refuse(x, rc);
 }
 
@@ -192,7 +213,7 @@ static struct lw__waiters *waiters_of(struct lw__claims *claims, const char *que
     uint32_t hash = 2166136261u;
     for (; *queue; queue++)
         hash = (hash ^ (unsigned char)*queue) * 16777619u;
-    return &claims->queues[hash % LW__CLAIMS_BUCKETS];
+    return &claims->queues[hash % LW__WAITERS_BUCKETS];
 }
 
 static void unpark(struct lw__exchange *x) {
@@ -212,10 +233,14 @@ static void abandon(struct lw__exchange *x) {
     lw__exchange_free(x);
 }
 
-/* With the answer that is there: no tasks. */
+/* With the answer that is there: no tasks; unless there may be some that cannot be given away. */
 static void time_is_over(struct lw__exchange *x) {
+    lw_store_health health = {.status = LW_OK};
     unpark(x);
-    lw__exchange_reply(x);
+    if (lw_get_store_health(x->server->engine, &health) == LW_OK && health.status < 0)
+        refuse(x, health.status);
+    else
+        lw__exchange_reply(x);
 }
 
 static void park(struct lw__exchange *x, int64_t ms) {
@@ -229,42 +254,93 @@ static void park(struct lw__exchange *x, int64_t ms) {
     lw__exchange_set_timer(x, ms, time_is_over);
 }
 
-/* False: there is nothing left in its queue. */
-static bool serve_waiter(struct lw__exchange *x) {
+/* One walk along those who wait in a queue. */
+struct walk {
+    struct lw__server *server;
+    const char *queue;
+    bool leaves_lost; /* nobody gets a task that it has lost before */
+    unsigned served;
+    unsigned passed;      /* who did not get such a task */
+    unsigned behind;      /* whose workers have not taken their last answer */
+    bool is_nothing_left; /* in the queue */
+};
+
+static void serve_waiter(struct walk *walk, struct lw__exchange *x) {
     struct claim *claim = x->state;
+    if (lw__handed_is_behind(x)) {
+        walk->behind++;
+        return;
+    }
     if (!lw__exchange_is_alive(x))
-        return true; /* its end is on its way to us */
-    int rc = claim_all(x, claim);
-    if (rc == LW_OK && claim->count == 0)
-        return false;
+        return; /* its end is on its way to us */
+    int rc = claim_all(x, claim, walk->leaves_lost);
+    if (rc == LW_ELEASE) {
+        walk->passed++;
+        return;
+    }
+    walk->is_nothing_left = rc == LW_OK && claim->count == 0;
+    if (walk->is_nothing_left)
+        return;
+    walk->served++;
     unpark(x);
     if (rc < 0)
         refuse(x, rc);
     else
         hand_out(x);
-    return true;
 }
 
-static void serve_queue(struct lw__server *server, const char *queue) {
+static void walk_queue(struct walk *walk) {
+    struct lw__exchange *next;
+    walk->served = walk->passed = walk->behind = 0;
+    struct lw__exchange *x = waiters_of(&walk->server->claims, walk->queue)->first;
+    for (; x && !walk->is_nothing_left; x = next) {
+        next = x->wait_next;
+        if (strcmp(x->part, walk->queue) == 0)
+            serve_waiter(walk, x);
+    }
+}
+
+static bool has_something(struct lw__server *server, const char *queue) {
+    return lw_lease_claim(server->engine,
+                          LW_CLAIM_OPTIONS(.holder = "legwork", .queues = &queue, .queue_count = 1,
+                                           .flags = LW_ONLY_LOOK),
+                          NULL, NULL)
+           > 0;
+}
+
+/* They come back at once, unless they are frozen. */
+static void send_behind_away(struct lw__server *server, const char *queue) {
     struct lw__exchange *next;
     for (struct lw__exchange *x = waiters_of(&server->claims, queue)->first; x; x = next) {
         next = x->wait_next;
-        if (strcmp(x->part, queue) == 0 && !serve_waiter(x))
-            return;
+        if (strcmp(x->part, queue) == 0 && lw__handed_is_behind(x))
+            time_is_over(x);
     }
+}
+
+/* Whoever was passed over is asked again behind the others, and gets it if there are none. */
+static void serve_queue(struct lw__server *server, const char *queue) {
+    struct walk walk = {.server = server, .queue = queue, .leaves_lost = true};
+    do {
+        walk_queue(&walk);
+        walk.leaves_lost = walk.served > 0;
+    } while (walk.passed > 0 && !walk.is_nothing_left);
+    if (walk.behind > 0 && !walk.is_nothing_left && has_something(server, queue))
+        send_behind_away(server, queue);
 }
 
 static void on_claimable(evutil_socket_t fd, short what, void *arg) {
     struct lw__server *server = arg;
     char queue[LW_NAME_MAX + 1];
     (void)fd, (void)what;
-    for (int i = 0; i < LW_QUEUES_MAX && lw_claim_watch_next(server->claims.watch, queue) == 1; i++)
+    for (int i = 0; i < QUEUES_AT_ONCE && lw_claim_watch_next(server->claims.watch, queue) == 1;
+         i++)
         serve_queue(server, queue);
     lw__loop_settle(&server->loop);
 }
 
 void lw__claims_refuse_all(struct lw__server *server) {
-    for (size_t i = 0; i < LW__CLAIMS_BUCKETS; i++)
+    for (size_t i = 0; i < LW__WAITERS_BUCKETS; i++)
         while (server->claims.queues[i].first) {
             struct lw__exchange *x = server->claims.queues[i].first;
             unpark(x);
@@ -277,12 +353,29 @@ void lw__claims_refuse_all(struct lw__server *server) {
 static bool read_claim(struct lw__exchange *x, int64_t *n, int64_t *lease, int64_t *wait) {
     const struct lw__serve_config *config = x->server->config;
     if (!lw__exchange_number(x, "n", 1, 1, INT64_C(1) << 31, n, &x->err)
-        || !lw__exchange_duration(x, "lease", config->lease_ms, lease, &x->err)
+        || !lw__exchange_lease(x, lease, &x->err)
         || !lw__exchange_duration(x, "wait", 0, wait, &x->err))
         return false;
     *n = *n < config->claim_max ? *n : config->claim_max;
     *wait = *wait < config->wait_max_ms ? *wait : config->wait_max_ms;
     return true;
+}
+
+/* What its worker has lost before goes to others who wait, and else to it. */
+static int claim_for_newcomer(struct lw__exchange *x, struct claim *claim) {
+    int rc = claim_all(x, claim, true);
+    if (rc != LW_ELEASE)
+        return rc;
+    serve_queue(x->server, x->part);
+    return claim_all(x, claim, false);
+}
+
+/* A claim that was sent before the last answer was read. It gets tasks that are there now, but none
+ * that its worker has lost, and it does not wait: however many claims a worker has sent ahead
+ * before it froze, they are all answered at once. */
+static int claim_for_pipeliner(struct lw__exchange *x, struct claim *claim) {
+    int rc = claim_all(x, claim, true);
+    return rc == LW_ELEASE ? LW_OK : rc;
 }
 
 void lw__serve_claim(struct lw__exchange *x) {
@@ -299,12 +392,14 @@ void lw__serve_claim(struct lw__exchange *x) {
     x->state = claim;
     claim->n = n;
     claim->lease_ms = lease;
-    int rc = claim_all(x, claim);
+    lw__handed_hear(x);
+    bool is_behind = lw__handed_is_behind(x);
+    int rc = is_behind ? claim_for_pipeliner(x, claim) : claim_for_newcomer(x, claim);
     if (rc < 0)
         refuse(x, rc);
     else if (claim->count > 0)
         hand_out(x);
-    else if (wait > 0 && x->server->phase == LW__SERVING)
+    else if (wait > 0 && !is_behind && x->server->phase == LW__SERVING)
         park(x, wait);
     else
         lw__exchange_reply(x);
@@ -314,7 +409,7 @@ void lw__serve_claim(struct lw__exchange *x) {
 
 int lw__claims_open(struct lw__server *server, lw_error *err) {
     struct lw__claims *claims = &server->claims;
-    for (size_t i = 0; i < LW__CLAIMS_BUCKETS; i++)
+    for (size_t i = 0; i < LW__WAITERS_BUCKETS; i++)
         claims->queues[i].last = &claims->queues[i].first;
     int rc = lw_claim_watch_open(server->engine, &claims->watch, err);
     if (rc < 0)

@@ -23,6 +23,7 @@ static struct lw__exchange *open_empty(struct lw__server *server) {
 
 void lw__exchange_free(struct lw__exchange *x) {
     lw__exchange_clear_timer(x);
+    lw__handed_leave(x);
     x->server->body_bytes -= x->body.capacity;
     lw__buffer_clear(&x->body);
     lw__buffer_clear(&x->reply.body);
@@ -179,6 +180,18 @@ bool lw__exchange_duration(const struct lw__exchange *x, const char *name, int64
     if (!text || lw__duration_read(lw__slice_of(text), ms, &why) == LW_OK)
         return true;
     lw__refuse(err, LW_EINVAL, "%s: %s", name, why.message);
+    return false;
+}
+
+/* Unlike in options of the library, 0 is no default: who writes it means no time. */
+bool lw__exchange_lease(const struct lw__exchange *x, int64_t *ms, lw_error *err) {
+    if (!lw__exchange_duration(x, "lease", x->server->config->lease_ms, ms, err))
+        return false;
+    if (*ms >= 1 && *ms <= LW_LEASE_MS_MAX)
+        return true;
+    lw__refuse(err, LW_EINVAL, "lease is %s, and must be from 1ms to %s",
+               lw__slice_show(lw__slice_of(lw__exchange_query(x, "lease"))).text,
+               lw__duration_write(LW_LEASE_MS_MAX).text);
     return false;
 }
 

@@ -2,14 +2,29 @@
 #include "server/api/api.h"
 #include "server/api/handlers.h"
 
+#include <legwork/version.h>
+
 void lw__serve_health(struct lw__exchange *x) {
-    lw__reply_text(x, 200, "ok\n");
+    lw__reply_text(x, 200, "");
+    lw__buffer_print(&x->reply.body, "ok %s\n", lw_version());
     lw__exchange_reply(x);
 }
 
+static void refuse_ready(struct lw__exchange *x, const lw_store_health *health) {
+    lw__reply_text(x, 503, "");
+    lw__buffer_print(&x->reply.body, "%s: %s\n", health->code ? health->code : "store_failing",
+                     health->last.message);
+    x->reply.retry_after_s = 1;
+}
+
 void lw__serve_ready(struct lw__exchange *x) {
-    bool is_ready = x->server->phase == LW__SERVING;
-    lw__reply_text(x, is_ready ? 200 : 503, is_ready ? "ready\n" : "stopping\n");
+    lw_store_health health = {.status = LW_OK};
+    if (x->server->phase != LW__SERVING)
+        lw__reply_text(x, 503, "stopping\n");
+    else if (lw_get_store_health(x->server->engine, &health) == LW_OK && health.status < 0)
+        refuse_ready(x, &health);
+    else
+        lw__reply_text(x, 200, "ready\n");
     lw__exchange_reply(x);
 }
 
@@ -52,6 +67,12 @@ static void write_server(struct lw__buffer *out, const struct lw__server *server
                      "# HELP legwork_http_connections_accepted Connections so far.\n"
                      "legwork_http_connections_accepted_total %llu\n",
                      (unsigned long long)server->accepted_total);
+    lw__buffer_print(out,
+                     "# TYPE legwork_http_connections_spared counter\n"
+                     "# HELP legwork_http_connections_spared Connections that came when no "
+                     "descriptor was left but the spare one.\n"
+                     "legwork_http_connections_spared_total %llu\n",
+                     (unsigned long long)server->spared_total);
     write_routes(out, server);
 }
 

@@ -11,6 +11,7 @@
 #include "server/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,7 +30,10 @@ struct lw__peer {
     bool is_deaf;                  /* no request is read any more */
     bool is_last;                  /* the last answer was sent */
     bool is_turned_away;           /* it is one too many */
+    bool is_spare;                 /* it has the spare descriptor, for one brief request */
     struct lw__exchange *handed;   /* answered with tasks, which may have been lost */
+    uint64_t number;
+    uint64_t heard_after; /* as of an exchange */
     enum phase phase;
     size_t body_moved; /* bytes since the deadline was set */
     unsigned inside;   /* functions on the stack that use it */
@@ -54,7 +58,7 @@ static void leave(struct lw__peer *peer) {
 static void release_handed(struct lw__peer *peer, bool is_lost) {
     for (struct lw__exchange *x = peer->handed, *next; x; x = next) {
         next = x->next;
-        if (is_lost)
+        if (is_lost && x->lost)
             x->lost(x->server, x->state);
         lw__exchange_free(x);
     }
@@ -72,6 +76,12 @@ static void orphan(struct lw__exchange *x) {
         x->abandon(x);
 }
 
+static void return_spare(struct lw__server *server) {
+    lw__loop_keep_spare(&server->loop);
+    for (size_t i = 0; i < server->listener_count; i++)
+        lw__listener_resume(&server->listeners[i]);
+}
+
 static void on_closed(struct lw__conn *conn, int code) {
     struct lw__peer *peer = conn->user;
     enter(peer);
@@ -84,6 +94,8 @@ static void on_closed(struct lw__conn *conn, int code) {
     if (peer->incoming)
         lw__exchange_free(peer->incoming);
     peer->server->turned_away -= peer->is_turned_away;
+    if (peer->is_spare)
+        return_spare(peer->server);
     *peer->link = peer->next;
     if (peer->next)
         peer->next->link = peer->link;
@@ -104,7 +116,7 @@ static void set_deadline(struct lw__peer *peer) {
     const struct lw__serve_config *config = peer->server->config;
     enum phase phase = phase_of(peer);
     bool has_moved = phase == PHASE_BODY && peer->body_moved >= LW__CONN_STRIDE;
-    if (phase == peer->phase && !has_moved && phase != PHASE_IDLE)
+    if ((phase == peer->phase && !has_moved && phase != PHASE_IDLE) || peer->is_spare)
         return;
     peer->phase = phase;
     peer->body_moved = 0;
@@ -206,17 +218,23 @@ static bool has_room(const struct lw__server *server, size_t size) {
     return server->body_bytes + server->loop.bytes + size <= (uint64_t)server->config->buffers_max;
 }
 
-/* An answer may be large; those by which an operator sees what is wrong are not. */
+/* By which an operator sees what is wrong. */
+static bool is_vital(const struct lw__exchange *x) {
+    return x->route->id == LW__ROUTE_METRICS || x->route->id == LW__ROUTE_HEALTHZ
+           || x->route->id == LW__ROUTE_READYZ;
+}
+
+/* An answer may be large; vital ones are not. */
 static bool is_over_budget(const struct lw__exchange *x) {
-    bool is_vital = x->route->id == LW__ROUTE_METRICS || x->route->id == LW__ROUTE_HEALTHZ
-                    || x->route->id == LW__ROUTE_READYZ;
-    return !is_vital && !has_room(x->server, 0);
+    return !is_vital(x) && !has_room(x->server, 0);
 }
 
 static void begin(struct lw__peer *peer, struct lw__exchange *x) {
     peer->incoming = NULL;
     peer->has_body = false;
     x->peer = peer;
+    x->connection = peer->number;
+    x->heard_after = peer->heard_after;
     x->is_begun = true;
     *peer->last = x;
     peer->last = &x->next;
@@ -262,6 +280,13 @@ static bool invite_body(struct lw__peer *peer) {
     return peer->conn != NULL;
 }
 
+static void limit_to_vital(struct lw__peer *peer) {
+    struct lw__exchange *x = peer->incoming;
+    x->terms.keep_alive = false;
+    if (!x->is_ready && !is_vital(x))
+        refuse_incoming(peer, 503, "the server has no descriptors left: come back later");
+}
+
 /* False: there is nothing more to do now. */
 static bool read_head(struct lw__peer *peer) {
     struct lw__http_request *request = &peer->server->request;
@@ -279,6 +304,8 @@ static bool read_head(struct lw__peer *peer) {
         lw__conn_close(peer->conn, ENOMEM);
         return false;
     }
+    if (peer->is_spare)
+        limit_to_vital(peer);
     peer->has_body = peer->incoming->is_ready && request->has_body; /* it is not read */
     peer->must_invite = request->expects_continue && !peer->incoming->is_ready;
     lw__conn_drop(peer->conn, used);
@@ -352,20 +379,29 @@ static void advance(struct lw__peer *peer) {
     leave(peer);
 }
 
+/* Replies come from everywhere, also from within walks along lists of those who wait; an answer
+ * begins the next request of its client, and that may change any of these lists. So it waits until
+ * the callback of the loop is over. */
 void lw__peer_ready(struct lw__peer *peer) {
-    advance(peer);
+    if (peer->inside == 0 && peer->conn)
+        lw__conn_want_turn(peer->conn);
 }
 
 /* ---- what the connection says -------------------------------------------------------------- */
 
 static void on_data(struct lw__conn *conn) {
     struct lw__peer *peer = conn->user;
+    peer->heard_after = peer->server->claims.handed_total;
     if (peer->handed && lw__conn_pending(conn) == 0)
         release_handed(peer, false);
     advance(peer);
 }
 
 static void on_sent(struct lw__conn *conn) {
+    advance(conn->user);
+}
+
+static void on_turn(struct lw__conn *conn) {
     advance(conn->user);
 }
 
@@ -409,6 +445,7 @@ static const struct lw__conn_ops ops = {
     .on_end = on_end,
     .on_hangup = on_hangup,
     .on_sent = on_sent,
+    .on_turn = on_turn,
     .on_deadline = on_deadline,
     .on_closed = on_closed,
 };
@@ -454,14 +491,40 @@ static void turn_away(struct lw__peer *peer) {
         lw__conn_close(peer->conn, ENOMEM);
 }
 
+static void log_spare(struct lw__server *server) {
+    const lw_log *log = server->log;
+    char count[24];
+    int64_t now = lw__loop_now_ms(&server->loop);
+    lw_log_field fields[] = {
+        {"connections", count},
+        {"todo", "raise the limit of open files (LimitNOFILE=, ulimit -n), or lower "
+                 "connections-max"},
+    };
+    if (!log || !log->write
+        || (server->spare_logged_at && now - server->spare_logged_at < LW__SPARE_LOG_MS))
+        return;
+    server->spare_logged_at = now;
+    snprintf(count, sizeof count, "%llu", (unsigned long long)server->loop.conn_count);
+    log->write(log->user, &(lw_log_record){.level = LW_LOG_ERROR,
+                                           .component = "server",
+                                           .message = "file descriptors are used up",
+                                           .fields = fields,
+                                           .field_count = sizeof fields / sizeof *fields});
+}
+
 void lw__peer_accept(void *user, int fd, const struct lw__listener *listener) {
     struct lw__server *server = user;
     struct lw__peer *peer = open_peer(server, fd);
-    (void)listener;
     if (!peer)
         return;
-    server->accepted_total++;
-    if (server->loop.conn_count - server->turned_away > (uint64_t)server->config->connections_max)
+    peer->number = ++server->accepted_total;
+    peer->is_spare = listener->is_sparing;
+    if (peer->is_spare) {
+        server->spared_total++;
+        log_spare(server);
+        lw__conn_expect(peer->conn, LW__SPARE_MS);
+    } else if (server->loop.conn_count - server->turned_away
+               > (uint64_t)server->config->connections_max)
         turn_away(peer);
     else
         set_deadline(peer);

@@ -19,8 +19,8 @@ void lw__reply_text(struct lw__exchange *x, int code, const char *text) {
     lw__buffer_put_text(&x->reply.body, text);
 }
 
-static void write_error(struct lw__exchange *x, int code, const char *sentence,
-                        const char *status) {
+static void write_error(struct lw__exchange *x, int code, const char *sentence, const char *status,
+                        const char *word) {
     struct lw__json_writer *json = lw__reply_json(x, code);
     lw__json_object(json);
     lw__json_key(json, "error");
@@ -28,6 +28,10 @@ static void write_error(struct lw__exchange *x, int code, const char *sentence,
     if (status) {
         lw__json_key(json, "status");
         lw__json_put_text(json, status);
+    }
+    if (word) {
+        lw__json_key(json, "code");
+        lw__json_put_text(json, word);
     }
     lw__json_close(json);
     if (code == 503)
@@ -40,7 +44,7 @@ void lw__reply_error(struct lw__exchange *x, int code, const char *format, ...) 
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
-    write_error(x, code, sentence, NULL);
+    write_error(x, code, sentence, NULL, NULL);
 }
 
 void lw__reply_empty(struct lw__exchange *x, int code) {
@@ -61,14 +65,34 @@ static int code_of(int status) {
     case LW_ETIMEDOUT:
     case LW_ENOMEM:
     case LW_EUNSURE:
+    case LW_ESYSTEM:
     case LW_EBUSY: return 503;
     default: return 500;
     }
 }
 
+static bool is_of_store(int status) {
+    return status == LW_EUNSURE || status == LW_ESYSTEM || status == LW_EBUSY
+           || status == LW_ECORRUPT;
+}
+
+/* Whoever is told of a commit that failed is told a status only: the reason is what the store has
+ * said last, even if it has recovered since. */
 void lw__reply_status(struct lw__exchange *x, int status, const lw_error *err) {
-    const char *sentence = err && err->status == status ? err->message : lw_status_text(status);
-    write_error(x, code_of(status), sentence, lw_status_name(status));
+    char sentence[2 * LW_ERROR_MESSAGE_MAX + sizeof ": "];
+    lw_store_health health = {.status = LW_OK};
+    bool is_explained = err && err->status == status;
+    const char *said = is_explained ? err->message : lw_status_text(status);
+    if (is_of_store(status))
+        lw_get_store_health(x->server->engine, &health);
+    if (is_explained || health.last.status >= 0)
+        snprintf(sentence, sizeof sentence, "%s", said);
+    else if (status == LW_EUNSURE)
+        snprintf(sentence, sizeof sentence, "%s: %s", said, health.last.message);
+    else
+        snprintf(sentence, sizeof sentence, "%s", health.last.message);
+    write_error(x, health.status < 0 ? 503 : code_of(status), sentence, lw_status_name(status),
+                health.code);
 }
 
 static void check_reply(struct lw__exchange *x) {

@@ -3,7 +3,10 @@
 #include "server/api/handlers.h"
 #include "server/refuse.h"
 
+#include <poll.h>
+
 #define RUN_PAGE LW_RETRY_MAX /* tasks of runMany that are looked at in one go */
+#define TOLD_MS_MAX 5000      /* how long a request waits until the end of its task is written */
 
 /* ---- one task ------------------------------------------------------------------------------ */
 
@@ -30,10 +33,39 @@ static void reply_for_id(struct lw__exchange *x, int rc) {
     }
 }
 
+/* The state of the task; 0: there is none. */
+static lw_state state_of(const struct lw__exchange *x) {
+    lw_snapshot task = LW_SNAPSHOT_INIT;
+    lw_state state = lw_get(x->server->engine, x->id, &task) == LW_OK ? task.state : (lw_state)0;
+    lw_snapshot_clear(&task);
+    return state;
+}
+
+/* Nothing can be done to a task between its end and the moment when that is written, and told to
+ * all who wait for it: a change that is refused for that is tried again. Returns what the change
+ * said; or why the end cannot be written; or LW_ETIMEDOUT. */
+static int change_when_told(struct lw__exchange *x, int (*change)(struct lw__exchange *x)) {
+    lw_store_health health = {.status = LW_OK};
+    for (int waited_ms = 0; waited_ms < TOLD_MS_MAX; waited_ms++) {
+        int rc = change(x);
+        if (rc != LW_PENDING || !lw_state_is_terminal(state_of(x)))
+            return rc;
+        if (lw_get_store_health(x->server->engine, &health) == LW_OK && health.status < 0)
+            return health.status;
+        poll(NULL, 0, 1);
+    }
+    return lw__refuse(&x->err, LW_ETIMEDOUT,
+                      "task %llu has ended just now, and that is still being written: try it again",
+                      x->id);
+}
+
+/* One that is aborted already, by this request sent before perhaps, is what was asked for. */
 static void cancel(struct lw__exchange *x) {
     int rc = lw_cancel(x->server->engine, x->id);
     if (rc == LW_PENDING)
         lw__reply_empty(x, 202);
+    else if (rc == LW_ENOTFOUND && state_of(x) == LW_ABORTED)
+        lw__reply_empty(x, 204);
     else
         reply_for_id(x, rc);
 }
@@ -42,8 +74,12 @@ void lw__serve_cancel(struct lw__exchange *x) {
     offload_for_id(x, cancel);
 }
 
+static int try_forget(struct lw__exchange *x) {
+    return lw_forget(x->server->engine, x->id);
+}
+
 static void forget(struct lw__exchange *x) {
-    int rc = lw_forget(x->server->engine, x->id);
+    int rc = change_when_told(x, try_forget);
     if (rc == LW_PENDING)
         lw__refuse(&x->err, rc, "task %llu has not ended: cancel it first", x->id);
     reply_for_id(x, rc);
@@ -53,8 +89,12 @@ void lw__serve_forget(struct lw__exchange *x) {
     offload_for_id(x, forget);
 }
 
+static int try_run(struct lw__exchange *x) {
+    return lw_retry_now(x->server->engine, x->id, &x->err);
+}
+
 static void run_one(struct lw__exchange *x) {
-    int rc = lw_retry_now(x->server->engine, x->id, &x->err);
+    int rc = change_when_told(x, try_run);
     if (rc == LW_EINVAL) /* it has finished: nothing is wrong with the request */
         lw__reply_error(x, 409, "%s", x->err.message);
     else if (rc == LW_EXISTS)

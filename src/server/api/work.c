@@ -66,8 +66,10 @@ static bool read_token(const char *text, uint64_t *token) {
 static bool read_attempt(struct lw__exchange *x, uint64_t *token) {
     if (!lw__exchange_id(x, &x->id, &x->err))
         return false;
-    if (read_token(lw__exchange_query(x, "token"), token))
+    if (read_token(lw__exchange_query(x, "token"), token)) {
+        lw__handed_show(x->server, x->id, *token);
         return true;
+    }
     lw__refuse(&x->err, LW_EINVAL, "say which attempt it is: ?token=, as the claim has given it");
     return false;
 }
@@ -278,16 +280,20 @@ static void show_ends(struct lw__exchange *x, const struct batch *batch) {
 }
 
 static void settle_batch(struct lw__exchange *x) {
-    struct batch batch = {0};
-    x->status = read_batch(x, &batch);
+    struct batch *batch = x->state;
+    x->status = read_batch(x, batch);
     if (x->status == LW_OK)
         x->status =
-            lw_lease_settle(x->server->engine, batch.ends, batch.count, LW_NO_WAIT, &x->err);
+            lw_lease_settle(x->server->engine, batch->ends, batch->count, LW_NO_WAIT, &x->err);
     if (x->status == LW_OK)
-        show_ends(x, &batch);
+        show_ends(x, batch);
 }
 
+/* Of a batch that was refused those before the wrong one have been read, and the others are 0. */
 static void settled_batch(struct lw__exchange *x) {
+    const struct batch *batch = x->state;
+    for (size_t i = 0; batch->ends && i < batch->count; i++)
+        lw__handed_show(x->server, batch->ends[i].id, batch->ends[i].token);
     if (x->status < 0)
         refuse(x, x->status);
     else
@@ -295,6 +301,11 @@ static void settled_batch(struct lw__exchange *x) {
 }
 
 void lw__serve_settle(struct lw__exchange *x) {
+    x->state = lw__exchange_keep(x, sizeof(struct batch));
+    if (!x->state) {
+        refuse(x, LW_ENOMEM);
+        return;
+    }
     if (x->body.size > ON_LOOP_MAX) {
         lw__exchange_offload(x, settle_batch, settled_batch);
         return;
@@ -308,8 +319,7 @@ void lw__serve_settle(struct lw__exchange *x) {
 void lw__serve_extend(struct lw__exchange *x) {
     uint64_t token;
     int64_t lease;
-    if (!read_attempt(x, &token)
-        || !lw__exchange_duration(x, "lease", x->server->config->lease_ms, &lease, &x->err))
+    if (!read_attempt(x, &token) || !lw__exchange_lease(x, &lease, &x->err))
         refuse(x, LW_EINVAL);
     else
         reply_said(x, lw_lease_extend(x->server->engine, x->id, token, lease, LW_NO_WAIT), false);

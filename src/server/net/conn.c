@@ -385,7 +385,22 @@ static void free_conn(struct lw__conn *conn) {
     lw__server_free(conn);
 }
 
+void lw__conn_want_turn(struct lw__conn *conn) {
+    conn->wants_turn = true;
+    unsettle(conn);
+}
+
+/* The connection is still marked as unsettled: output of its turn goes out in the same pass. */
+static void take_turn(struct lw__conn *conn) {
+    if (!conn->wants_turn)
+        return;
+    conn->wants_turn = false;
+    if (!lw__conn_is_closed(conn))
+        conn->ops->on_turn(conn);
+}
+
 void lw__conn_settle(struct lw__conn *conn) {
+    take_turn(conn);
     conn->is_unsettled = false; /* what follows may unsettle it again */
     if (!lw__conn_is_closed(conn) && lw__conn_pending(conn) > 0)
         write_out(conn);

@@ -35,6 +35,7 @@ struct lw__conn_ops {
     void (*on_end)(struct lw__conn *conn);              /* there will be no more */
     void (*on_hangup)(struct lw__conn *conn);           /* likewise, behind what was not read */
     void (*on_sent)(struct lw__conn *conn);             /* the system has taken all output */
+    void (*on_turn)(struct lw__conn *conn);             /* of lw__conn_want_turn */
     void (*on_deadline)(struct lw__conn *conn);         /* of lw__conn_expect */
     void (*on_closed)(struct lw__conn *conn, int code); /* errno; 0: as it should be */
 };
@@ -61,6 +62,7 @@ struct lw__conn {
     bool is_finishing; /* to be closed when all is sent */
     bool is_lingering; /* all is sent; waits for the peer's end */
     bool is_unsettled;
+    bool wants_turn; /* on_turn is to be called */
     struct lw__conn *next_unsettled;
 
     char *kept; /* input that was not dropped */
@@ -105,6 +107,10 @@ static inline size_t lw__conn_pending(const struct lw__conn *conn) {
 
 /* In so many ms on_deadline is called; -1: not. Replaces the one before. */
 void lw__conn_expect(struct lw__conn *conn, int64_t ms);
+
+/* Calls on_turn when the present callback of the loop is over: for work of this connection that
+ * must not begin while somebody up the stack is busy with others. Twice before that is once. */
+void lw__conn_want_turn(struct lw__conn *conn);
 
 /* Whether the peer is there, as far as the system knows at this moment: no end, no reset. */
 bool lw__conn_is_alive(const struct lw__conn *conn);

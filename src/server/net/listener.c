@@ -129,8 +129,10 @@ static void rest(struct lw__listener *listener) {
 }
 
 static void on_rested(evutil_socket_t fd, short what, void *arg) {
+    struct lw__listener *listener = arg;
     (void)fd, (void)what;
-    lw__listener_resume(arg);
+    lw__loop_keep_spare(listener->loop);
+    lw__listener_resume(listener);
 }
 
 /* Errors of a connection that came and went are no errors of the listener. */
@@ -138,12 +140,31 @@ static bool must_rest(int code) {
     return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
 }
 
+static int accept_next(const struct lw__listener *listener) {
+    return accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+/* The system looks for a descriptor before it looks for a connection: there may be none. */
+static int accept_on_spare(struct lw__listener *listener) {
+    struct lw__loop *loop = listener->loop;
+    close(loop->spare_fd);
+    loop->spare_fd = -1;
+    int peer = accept_next(listener), code = errno;
+    listener->is_sparing = peer >= 0;
+    if (peer < 0)
+        lw__loop_keep_spare(loop);
+    errno = code;
+    return peer;
+}
+
 static void on_acceptable(evutil_socket_t fd, short what, void *arg) {
     struct lw__listener *listener = arg;
     struct lw__loop *loop = listener->loop;
-    (void)what;
+    (void)fd, (void)what;
     for (int i = 0; i < ACCEPTS_MAX && listener->is_accepting; i++) {
-        int peer = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int peer = accept_next(listener);
+        if (peer < 0 && (errno == EMFILE || errno == ENFILE) && loop->spare_fd >= 0)
+            peer = accept_on_spare(listener);
         if (peer < 0) {
             if (must_rest(errno))
                 rest(listener);
@@ -151,7 +172,10 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg) {
         }
         if (!listener->is_unix) /* an answer is one write: nothing is gained by holding it back */
             setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+        if (listener->is_sparing) /* until it is resumed, or as long as a rest takes */
+            rest(listener);
         listener->accepted(listener->user, peer, listener);
+        listener->is_sparing = false;
     }
     lw__loop_settle(loop);
 }

@@ -5,7 +5,11 @@
  * Anything else is refused: until there are tokens and TLS, whoever can connect can do everything.
  *
  * A service manager that keeps the sockets (LISTEN_FDS) lets them outlive this process: clients
- * that come while it restarts wait in the backlog and are not refused. */
+ * that come while it restarts wait in the backlog and are not refused.
+ *
+ * When descriptors are used up, one connection at a time is accepted on the loop's spare one
+ * (is_sparing); the others wait in the backlog. Its protocol should be done with it soon, and then
+ * calls lw__loop_keep_spare and lw__listener_resume. */
 #ifndef LW_SERVER_NET_LISTENER_H
 #define LW_SERVER_NET_LISTENER_H
 
@@ -28,6 +32,7 @@ struct lw__listener {
     void *user;
     int fd; /* -1: closed */
     bool is_accepting;
+    bool is_sparing; /* in the callback: the connection has the spare descriptor */
     bool is_unix, is_inherited;
     char path[LW__LISTENER_TEXT_MAX]; /* of a unix socket that is ours to remove; "": none */
     char text[LW__LISTENER_TEXT_MAX]; /* "http://127.0.0.1:7411", "unix:/run/legwork/socket" */

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -87,13 +88,21 @@ static int open_bell(struct lw__loop *loop) {
     return event_add(&loop->bell, NULL) < 0 ? LW_ENOMEM : LW_OK;
 }
 
+/* A copy of any other: it is never used as what it is. */
+void lw__loop_keep_spare(struct lw__loop *loop) {
+    if (loop->spare_fd < 0)
+        loop->spare_fd = fcntl(loop->bell_fd, F_DUPFD_CLOEXEC, 0);
+}
+
 int lw__loop_open(struct lw__loop *loop, lw_error *err) {
-    *loop = (struct lw__loop){.bell_fd = -1};
+    *loop = (struct lw__loop){.bell_fd = -1, .spare_fd = -1};
     loop->last = &loop->first;
     pthread_mutex_init(&loop->mu, NULL);
     int rc = open_base(loop);
     if (rc == LW_OK)
         rc = open_bell(loop);
+    if (rc == LW_OK)
+        lw__loop_keep_spare(loop);
     if (rc < 0) {
         lw__refuse(err, rc, "the event loop cannot be opened: %s", strerror(errno));
         lw__loop_close(loop);
@@ -107,6 +116,8 @@ void lw__loop_close(struct lw__loop *loop) {
         event_del(&loop->bell);
         close(loop->bell_fd);
     }
+    if (loop->spare_fd >= 0)
+        close(loop->spare_fd);
     if (loop->clock)
         evutil_monotonic_timer_free(loop->clock);
     if (loop->base)

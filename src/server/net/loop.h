@@ -4,9 +4,9 @@
  * Everything in net/ and api/ is called on the loop's thread, but for lw__loop_post. No callback on
  * it may wait: what has to wait for a disk is handed to others, who post when they are through.
  *
- * Each callback of libevent's ends with lw__loop_settle: answers that were written meanwhile go out
- * with one system call a connection, and connections that were closed are freed, so that nobody up
- * the stack holds one that is gone. */
+ * Each callback of libevent's ends with lw__loop_settle: connections that want a turn get it,
+ * answers that were written meanwhile go out with one system call a connection, and connections
+ * that were closed are freed, so that nobody up the stack holds one that is gone. */
 #ifndef LW_SERVER_NET_LOOP_H
 #define LW_SERVER_NET_LOOP_H
 
@@ -37,6 +37,7 @@ struct lw__loop {
     struct lw__post *first, **last; /* guarded by mu */
 
     /* the loop's thread */
+    int spare_fd; /* for a connection when descriptors are used up; -1: there is none now */
     struct lw__conn *unsettled; /* connections with something to write or to free */
     uint64_t conn_count;
     uint64_t bytes; /* that connections hold in buffers */
@@ -50,6 +51,9 @@ void lw__loop_close(struct lw__loop *loop); /* all connections are closed alread
 /* Runs until lw__loop_end. */
 void lw__loop_run(struct lw__loop *loop);
 void lw__loop_end(struct lw__loop *loop);
+
+/* Reserves the spare descriptor again, if there is one to be had. */
+void lw__loop_keep_spare(struct lw__loop *loop);
 
 /* Runs it on the loop, soon. Threads: any. */
 void lw__loop_post(struct lw__loop *loop, struct lw__post *post);

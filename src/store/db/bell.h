@@ -19,8 +19,8 @@ void lw__bell_close(struct lw__bell *bell); /* one that is not open is fine */
 
 void lw__bell_ring(struct lw__bell *bell);
 
-/* Sleeps until it is rung, or `watched` (-1: nothing) is readable, or the deadline (CLOCK_MONOTONIC
- * ns; LW__NEVER: none) has come. A ring from before counts. */
+/* Sleeps until it is rung, or `watched` (-1: nothing) is readable, or the deadline (of the
+ * system's clock; LW__NEVER: none) has come. A ring from before counts. */
 enum lw__bell_call lw__bell_wait(struct lw__bell *bell, int watched, uint64_t deadline);
 
 #endif

@@ -1,6 +1,7 @@
 #include "store/db/pump.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/futex.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -8,10 +9,10 @@
 #include "pool/staff.h"
 
 #define RETRY_MS_MIN 20
-#define RETRY_MS_MAX 2000
-#define ECHO_MS 5   /* how long after its own writes it looks whether there were others */
-#define LOOK_MS 250 /* how often it looks if nobody can tell it */
-#define TAKES_MAX 8 /* in one turn */
+#define ECHO_MS 5             /* how long after its own writes it looks whether there were others */
+#define LOOK_MS 250           /* how often it looks if nobody can tell it */
+#define TAKES_MAX 8           /* in one turn */
+#define STALL_NS LW__NS_PER_S /* a turn that takes so long has kept those who wait from speaking */
 
 /* ---- being called ------------------------------------------------------------------------- */
 
@@ -39,6 +40,7 @@ void lw__pump_init(struct lw__pump *pump, struct lw__index *index, const struct 
     lw__mutex_init(&pump->turn_mu);
     lw__mutex_init(&pump->after_mu);
     lw__journal_init(&pump->journal, &index->allocator, call_pump, pump);
+    index->committed_at = lw__now(index->options.clock);
 }
 
 int lw__pump_await(struct lw__pump *pump, struct lw__journal_wait *wait) {
@@ -48,14 +50,29 @@ int lw__pump_await(struct lw__pump *pump, struct lw__journal_wait *wait) {
     return wait->status;
 }
 
-void lw__pump_distrust(struct lw__pump *pump, const lw_error *err) {
-    struct lw__index *index = pump->index;
-    lw__index_lock(index);
+/* Nothing new starts while outcomes cannot be written. */
+static void halt_locked(struct lw__index *index, const lw_error *err, uint64_t now) {
+    if (!index->is_halted)
+        index->halted_at = now;
     index->is_halted = true;
     index->trouble = *err;
+    index->errors++;
+}
+
+void lw__pump_distrust(struct lw__pump *pump, const lw_error *err) {
+    struct lw__index *index = pump->index;
+    uint64_t now = lw__now(index->options.clock);
+    lw__index_lock(index);
+    halt_locked(index, err, now);
     lw__index_unlock(index);
     atomic_store(&pump->is_distrusted, 1);
     lw__pump_call(pump);
+}
+
+void lw__pump_give_up(struct lw__pump *pump) {
+    if (!atomic_exchange(&pump->is_given_up, 1))
+        lw__log(pump->index->options.log, LW_LOG_ERROR, "store",
+                "the stop does not wait for the file any longer: what is not written runs again");
 }
 
 /* ---- a turn ------------------------------------------------------------------------------- */
@@ -91,13 +108,22 @@ static bool take_more(struct lw__pump *pump, int takes) {
     return has_more;
 }
 
+/* The transaction is begun before anything is taken: as long as that waits for another connection,
+ * callers can withdraw what they have noted. */
 static int write_all(struct lw__pump *pump, lw_error *err) {
     size_t written = 0;
+    if (atomic_load(&pump->is_given_up))
+        return lw__error_set(err, LW_ESYSTEM, 0, "the store was given up");
     int takes = 0, rc = pump->failures > 0 ? pump->ops->recover(pump->db, err) : LW_OK;
     if (rc == LW_OK)
         rc = pump->ops->begin(pump->db, err);
     if (rc < 0)
         return rc;
+    lw__index_lock(pump->index);
+    if (pump->batch.count == 0)
+        lw__journal_take_locked(pump->index, &pump->batch);
+    pump->index->busy_since = lw__now(lw__clock_system());
+    lw__index_unlock(pump->index);
     do {
         rc = write_from(pump, written, err);
         written = pump->batch.count;
@@ -110,31 +136,68 @@ static int write_all(struct lw__pump *pump, lw_error *err) {
     return rc;
 }
 
-/* Nothing new starts while outcomes cannot be written; then whoever found nothing looks again. */
-static void halt_or_go_on_locked(struct lw__index *index, bool must_halt) {
-    bool was_halted = index->is_halted;
-    index->is_halted = must_halt;
-    if (!was_halted || must_halt)
-        return;
+/* Whoever found nothing looks again. Returns for how long nothing could be written; 0: it could. */
+static uint64_t go_on_locked(struct lw__index *index, uint64_t now) {
+    if (!index->is_halted)
+        return 0;
+    index->is_halted = false;
     index->hooks.wake(index->hooks.user);
     lw__lease_announce_all_locked(index);
+    return now > index->halted_at ? now - index->halted_at : 1;
 }
 
-static void settle_turn(struct lw__pump *pump, int rc, const lw_error *err) {
+static bool has_stalled(const struct lw__index *index, uint64_t now) {
+    return index->turn_began_at > 0 && now > index->turn_began_at + STALL_NS;
+}
+
+/* A disk that is full for an hour is not told a thousand times, but when it begins, when the reason
+ * is another one, and after twice as many failures as the last time. */
+static void log_failure(const struct lw__pump *pump, const lw_error *err) {
+    uint32_t failures = pump->failures + 1;
+    bool is_news = err->status != pump->told.status || err->native != pump->told.native;
+    if (!is_news && (failures & (failures - 1)) != 0)
+        return;
+    lw__index_lock(pump->index);
+    uint64_t pending = pump->journal.pending;
+    lw__index_unlock(pump->index);
+    lw__log(pump->index->options.log, LW_LOG_ERROR, "store", "a turn could not be written",
+            LW__FIELD_TEXT("why", err->message), LW__FIELD_U64("entries", pending),
+            LW__FIELD_U64("failures", failures));
+}
+
+static void log_recovery(const struct lw__pump *pump, uint32_t failures, uint64_t halted_ns) {
+    if (halted_ns > 0)
+        lw__log(pump->index->options.log, LW_LOG_INFO, "store", "the store can be written again",
+                LW__FIELD_U64("failures", failures),
+                LW__FIELD_U64("after_ms", halted_ns / LW__NS_PER_MS));
+}
+
+static void settle_turn(struct lw__pump *pump, int rc, bool has_written, bool is_blind,
+                        const lw_error *err) {
     struct lw__journal_batch *batch = &pump->batch;
     struct lw__index *index = pump->index;
-    uint64_t now = lw__now(index->options.clock);
+    uint64_t now = lw__now(index->options.clock), halted_ns = 0;
+    uint32_t failures = pump->failures;
     lw__index_lock(index);
-    if (rc == LW_OK)
+    if (rc == LW_OK) {
         lw__journal_flush_locked(index, batch, now);
-    else
+        index->committed_at = has_written ? now : index->committed_at;
+    } else {
         lw__journal_fail_locked(index, batch, rc == LW_EUNSURE, now);
-    if (rc != LW_OK)
-        index->trouble = *err;
-    pump->failures = rc == LW_OK ? 0 : pump->failures + 1;
-    halt_or_go_on_locked(index, rc != LW_OK);
+    }
+    if (rc < 0 || is_blind) {
+        halt_locked(index, err, now);
+    } else {
+        halted_ns = go_on_locked(index, now);
+        lw__leases_go_on_locked(index, now, halted_ns > 0 || has_stalled(index, now));
+    }
+    index->turn_began_at = index->busy_since = 0;
+    pump->failures = rc == LW_OK ? 0 : failures + 1;
+    pump->misses = rc == LW_OK && is_blind ? pump->misses + 1 : 0;
+    pump->told = *err;
     pump->crowd = batch->sleeper_count + pump->journal.batch.sleeper_count;
     lw__index_unlock(index);
+    log_recovery(pump, failures, halted_ns);
     lw__journal_tell(&pump->journal, batch, rc);
     atomic_fetch_add(&pump->turns, 1);
     lw__mutex_lock(&pump->after_mu);
@@ -149,38 +212,57 @@ void lw__pump_mute(struct lw__pump *pump) {
     lw__mutex_unlock(&pump->after_mu);
 }
 
-/* What was taken in has to be committed before more is. */
-static int take_in(struct lw__pump *pump) {
-    if (pump->bell.fd < 0 || pump->failures > 0 || pump->batch.count > 0)
+/* As log_failure. */
+static void log_miss(const struct lw__pump *pump, const lw_error *err) {
+    uint32_t misses = pump->misses + 1;
+    if ((misses & (misses - 1)) == 0)
+        lw__log(pump->index->options.log, LW_LOG_ERROR, "store",
+                "what others have written could not be looked at",
+                LW__FIELD_TEXT("why", err->message), LW__FIELD_U64("failures", misses));
+}
+
+/* What was taken in has to be committed before more is. Negative: it could not look. (Without
+ * memory it does a little later.) The last turns do without a look that could not be made. */
+static int take_in(struct lw__pump *pump, lw_error *err) {
+    if (pump->bell.fd < 0 || pump->failures > 0 || pump->batch.count > 0
+        || (pump->has_missed && atomic_load(&pump->must_end)))
         return 0;
-    int taken = pump->ops->intake(pump->db, pump->is_suspicious);
+    int taken = pump->ops->intake(pump->db, pump->is_suspicious, err);
     pump->has_missed = taken < 0;
     if (taken >= 0)
         pump->is_suspicious = false;
-    return taken > 0 ? taken : 0;
+    return taken == LW_ENOMEM ? 0 : taken;
 }
 
-/* True: there was something. After a failure there is: to find out whether it works again. */
+/* True: there was something. After a failure there is, and after a look that could not be made: to
+ * find out whether it works. */
 static bool turn(struct lw__pump *pump) {
     struct lw__index *index = pump->index;
     struct lw__journal_batch *batch = &pump->batch;
-    lw_error err = {0};
+    lw_error err = {0}, missed = {0};
     bool is_distrusted = atomic_exchange(&pump->is_distrusted, 0);
-    bool must_write = take_in(pump) > 0 || pump->failures > 0 || is_distrusted;
-    if (batch->count == 0) {
-        lw__index_lock(index);
-        lw__journal_take_locked(index, batch);
-        lw__index_unlock(index);
-    }
-    if (batch->count == 0 && !batch->waits && !must_write)
+    if (pump->ops->start)
+        pump->ops->start(pump->db, pump->failures > 0);
+    int taken = take_in(pump, &missed);
+    bool is_blind = taken < 0;
+    bool must_write = taken != 0 || pump->failures > 0 || pump->misses > 0 || is_distrusted;
+    lw__index_lock(index);
+    must_write |= batch->count > 0 || pump->journal.batch.count > 0 || pump->journal.has_lost_notes;
+    if (must_write)
+        index->turn_began_at = lw__now(index->options.clock);
+    else
+        lw__journal_take_locked(index, batch); /* who waits for nothing that has to be written */
+    lw__index_unlock(index);
+    if (!must_write && !batch->waits)
         return false;
-    int rc = batch->count > 0 || must_write ? write_all(pump, &err) : LW_OK;
+    int rc = must_write ? write_all(pump, &err) : LW_OK;
     if (rc < 0)
-        lw__log(index->options.log, LW_LOG_ERROR, "store", "a turn could not be written",
-                LW__FIELD_TEXT("why", err.message), LW__FIELD_U64("entries", batch->count));
+        log_failure(pump, &err);
+    else if (is_blind)
+        log_miss(pump, &missed);
     LW__POINT("pump: committed, not answered");
-    settle_turn(pump, rc, &err);
-    return true;
+    settle_turn(pump, rc, must_write, is_blind, rc < 0 ? &err : &missed);
+    return !is_blind || atomic_load(&pump->must_end); /* otherwise it looks a little later */
 }
 
 void lw__pump_run(struct lw__pump *pump) {
@@ -234,9 +316,10 @@ static void sleep_until_called(struct lw__pump *pump, uint32_t seen) {
 static void back_off(struct lw__pump *pump) {
     lw_clock *clock = lw__clock_system(); /* real time: it waits for a disk, not for a test */
     uint64_t ms = RETRY_MS_MIN;
-    for (uint32_t i = 1; i < pump->failures && ms < RETRY_MS_MAX; i++)
+    for (uint32_t i = 1; i < pump->failures && ms < LW__PUMP_RETRY_MS_MAX; i++)
         ms *= 2;
-    uint64_t deadline = lw__now(clock) + (ms < RETRY_MS_MAX ? ms : RETRY_MS_MAX) * LW__NS_PER_MS;
+    uint64_t deadline =
+        lw__now(clock) + (ms < LW__PUMP_RETRY_MS_MAX ? ms : LW__PUMP_RETRY_MS_MAX) * LW__NS_PER_MS;
     while (lw__now(clock) < deadline && !atomic_load(&pump->must_end))
         lw__futex_wait(&pump->call, atomic_load(&pump->call), deadline);
 }

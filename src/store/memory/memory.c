@@ -2,12 +2,12 @@
 #include "store/memory/memory.h"
 
 #include "base/error.h"
-#include "store/check.h"
+#include "base/names.h"
 #include "store/index.h"
 
 static int open_memory(struct lw__store **store, const char *rest,
                        const struct lw__store_options *options, lw_error *err) {
-    if (lw__check_shown("the rest of the URL", rest, LW_KEY_MAX, err) < 0)
+    if (lw__shown_check("the rest of the URL", rest, LW_KEY_MAX, err) < 0)
         return LW_EINVAL;
     if (*rest)
         return lw__error_set(err, LW_EINVAL, 0,

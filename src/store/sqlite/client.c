@@ -9,6 +9,7 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/error.h"
+#include "base/futex.h"
 #include "base/memory.h"
 #include "store/sqlite/outbox.h"
 
@@ -30,6 +31,36 @@
 
 static sqlite3_stmt *statement(const struct lw__sqlite *sqlite, enum lw__sql which) {
     return sqlite->file->statements[which];
+}
+
+/* ---- one at a time ------------------------------------------------------------------------ */
+
+void lw__sqlite_client_lock(struct lw__sqlite *sqlite) LW__UNCHECKED {
+    lw__mutex_lock(&sqlite->client_mu);
+}
+
+void lw__sqlite_client_unlock(struct lw__sqlite *sqlite) LW__UNCHECKED {
+    lw__mutex_unlock(&sqlite->client_mu);
+    atomic_fetch_add(&sqlite->client_releases, 1);
+    if (atomic_load(&sqlite->client_sleepers) > 0)
+        lw__futex_wake(&sqlite->client_releases, INT_MAX);
+}
+
+/* Another thread of this process has the file for as long as another connection lets it wait. (Not
+ * by pthread_mutex_clocklock, which ThreadSanitizer of clang 14 does not know.) */
+bool lw__sqlite_client_lock_until(struct lw__sqlite *sqlite, uint64_t deadline) LW__UNCHECKED {
+    bool is_locked = pthread_mutex_trylock(&sqlite->client_mu.native) == 0;
+    if (is_locked)
+        return true;
+    atomic_fetch_add(&sqlite->client_sleepers, 1);
+    do {
+        uint32_t seen = atomic_load(&sqlite->client_releases);
+        is_locked = pthread_mutex_trylock(&sqlite->client_mu.native) == 0;
+        if (!is_locked)
+            lw__futex_wait(&sqlite->client_releases, seen, deadline);
+    } while (!is_locked && lw__now(lw__clock_system()) < deadline);
+    atomic_fetch_sub(&sqlite->client_sleepers, 1);
+    return is_locked;
 }
 
 /* It was closed to be opened anew, and could not be. */
@@ -96,11 +127,11 @@ static int read_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted
 
 static int copy_first(struct lw__sqlite *sqlite, const struct lw__wanted *wanted,
                       struct lw__task *copy, lw_error *err) {
-    lw__mutex_lock(&sqlite->client_mu);
+    lw__sqlite_client_lock(sqlite);
     int rc = lw__sqlite_client_look(sqlite, err);
     if (rc == LW_OK)
         rc = read_first(sqlite, wanted, copy, err);
-    lw__mutex_unlock(&sqlite->client_mu);
+    lw__sqlite_client_unlock(sqlite);
     return rc;
 }
 
@@ -154,11 +185,11 @@ static int read_counts(struct lw__sqlite *sqlite, uint64_t counts[LW_ABORTED + 1
 
 static int count_states(struct lw__store *store, uint64_t counts[LW_ABORTED + 1]) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
-    lw__mutex_lock(&sqlite->client_mu);
+    lw__sqlite_client_lock(sqlite);
     int rc = lw__sqlite_client_look(sqlite, NULL);
     if (rc == LW_OK)
         rc = read_counts(sqlite, counts);
-    lw__mutex_unlock(&sqlite->client_mu);
+    lw__sqlite_client_unlock(sqlite);
     return rc;
 }
 
@@ -178,10 +209,10 @@ static int64_t read_version(struct lw__sqlite *sqlite) {
 /* Of a file that is gone it is another one: whoever waits looks then, and is told. */
 static int64_t version_of(struct lw__store *store) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
-    lw__mutex_lock(&sqlite->client_mu);
+    lw__sqlite_client_lock(sqlite);
     bool is_there = lw__sqlite_client_look(sqlite, NULL) == LW_OK;
     int64_t version = is_there ? read_version(sqlite) : -1;
-    lw__mutex_unlock(&sqlite->client_mu);
+    lw__sqlite_client_unlock(sqlite);
     return version;
 }
 
@@ -370,13 +401,30 @@ static int check_all(struct lw__sqlite *sqlite, const lw_task *const *tasks, siz
     return rc;
 }
 
+/* All waits of a submit share the caller's deadline; the commit itself has none. */
+static struct lw__sqlite_patience patience_until(uint64_t deadline) {
+    uint64_t most = lw__now(lw__clock_system()) + LW__SQLITE_BUSY_MS * LW__NS_PER_MS;
+    if (deadline >= most)
+        return (struct lw__sqlite_patience){.until = 0};
+    return (struct lw__sqlite_patience){.until = deadline, .is_shared = true};
+}
+
 static int submit(struct lw__store *store, const lw_task *const *tasks, size_t count, lw_id *ids,
-                  lw_error *err) {
+                  uint64_t patience_ms, lw_error *err) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    uint64_t now = lw__now(lw__clock_system());
+    uint64_t deadline = patience_ms > 0 && patience_ms < (LW__NEVER - now) / LW__NS_PER_MS
+                            ? now + patience_ms * LW__NS_PER_MS
+                            : LW__NEVER;
     int rc = check_all(sqlite, tasks, count, err);
     if (rc < 0)
         return rc;
-    lw__mutex_lock(&sqlite->client_mu);
+    if (!lw__sqlite_client_lock_until(sqlite, deadline))
+        return lw__error_set(err, LW_ETIMEDOUT, 0,
+                             "other threads of this process had the file for the time given, and "
+                             "nothing was accepted");
+    sqlite->file->patience = patience_until(deadline);
+    bool is_hasty = sqlite->file->patience.until > 0;
     rc = begin(sqlite, err);
     if (rc == LW_OK)
         rc = check_room(sqlite, count, err);
@@ -388,7 +436,12 @@ static int submit(struct lw__store *store, const lw_task *const *tasks, size_t c
         rc = commit(sqlite, err);
     if (rc < 0)
         roll_back(sqlite);
-    lw__mutex_unlock(&sqlite->client_mu);
+    sqlite->file->patience = (struct lw__sqlite_patience){.until = 0};
+    lw__sqlite_client_unlock(sqlite);
+    if (rc == LW_EBUSY && is_hasty)
+        return lw__error_set(err, LW_ETIMEDOUT, 0,
+                             "another connection held the file for the time given, and nothing "
+                             "was accepted");
     return rc;
 }
 
@@ -408,7 +461,7 @@ static int ask(struct lw__store *store, uint64_t id, enum lw__change change, lw_
     int rc = refuse_reader(sqlite, err);
     if (rc < 0)
         return rc;
-    lw__mutex_lock(&sqlite->client_mu);
+    lw__sqlite_client_lock(sqlite);
     rc = begin(sqlite, err);
     if (rc == LW_OK)
         rc = put_question(sqlite, id, change, err);
@@ -416,7 +469,7 @@ static int ask(struct lw__store *store, uint64_t id, enum lw__change change, lw_
         rc = commit(sqlite, err);
     if (rc < 0)
         roll_back(sqlite);
-    lw__mutex_unlock(&sqlite->client_mu);
+    lw__sqlite_client_unlock(sqlite);
     return rc;
 }
 

@@ -97,27 +97,27 @@ static int take(struct lw__sqlite *sqlite, sqlite3_stmt *row, struct lw__scope_c
 int lw__sqlite_client_scope_find(struct lw__store *store, const char *name,
                                  struct lw__scope_copy *copy) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
-    lw__mutex_lock(&sqlite->client_mu);
+    lw__sqlite_client_lock(sqlite);
     int rc = lw__sqlite_client_look(sqlite, NULL);
     sqlite3_stmt *row = sqlite->file->statements[LW__SQL_SCOPE_FIND];
     if (rc == LW_OK) {
         sqlite3_bind_text(row, 1, name, -1, SQLITE_STATIC);
         rc = take(sqlite, row, copy);
     }
-    lw__mutex_unlock(&sqlite->client_mu);
+    lw__sqlite_client_unlock(sqlite);
     return rc;
 }
 
 int lw__sqlite_client_scope_next(struct lw__store *store, uint64_t after,
                                  struct lw__scope_copy *copy) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
-    lw__mutex_lock(&sqlite->client_mu);
+    lw__sqlite_client_lock(sqlite);
     int rc = lw__sqlite_client_look(sqlite, NULL);
     sqlite3_stmt *row = sqlite->file->statements[LW__SQL_SCOPE_NEXT];
     if (rc == LW_OK) {
         sqlite3_bind_int64(row, 1, after < INT64_MAX ? (int64_t)after : INT64_MAX);
         rc = take(sqlite, row, copy);
     }
-    lw__mutex_unlock(&sqlite->client_mu);
+    lw__sqlite_client_unlock(sqlite);
     return rc;
 }

@@ -45,13 +45,19 @@ static int refuse_readonly(const char *path, lw_error *err) {
 
 /* SQLite's own patience has ever longer pauses: between two of them a busy writer would get the
  * lock again and again. */
-int lw__sqlite_wait_for_lock(void *unused, int count) {
-    (void)unused;
-    if (count >= LW__SQLITE_BUSY_MS)
+int lw__sqlite_wait_for_lock(void *arg, int count) {
+    struct lw__sqlite_patience *patience = arg;
+    uint64_t now = lw__now(lw__clock_system()), ms = patience->ms;
+    if (patience->until == 0 || (count == 0 && !patience->is_shared))
+        patience->until = now + (ms ? ms : LW__SQLITE_BUSY_MS) * LW__NS_PER_MS;
+    if (now >= patience->until) {
+        if (patience->checkpoint)
+            sqlite3_interrupt(patience->checkpoint);
         return 0;
+    }
     _Atomic uint32_t never = 0;
     uint64_t us = count < BUSY_SHORT_COUNT ? BUSY_SHORT_US : 1000;
-    lw__futex_wait(&never, 0, lw__now(lw__clock_system()) + us * LW__NS_PER_US);
+    lw__futex_wait(&never, 0, now + us * LW__NS_PER_US);
     return 1;
 }
 
@@ -75,7 +81,8 @@ static int connect_db(struct lw__sqlite_file *file, bool can_create, lw_error *e
         return lw__sqlite_explain(file->db, file->db ? sqlite3_extended_errcode(file->db) : code,
                                   "open the store", err);
     sqlite3_extended_result_codes(file->db, 1);
-    sqlite3_busy_handler(file->db, lw__sqlite_wait_for_lock, NULL);
+    sqlite3_busy_handler(file->db, lw__sqlite_wait_for_lock, &file->patience);
+    lw__sqlite_checkpoint_init(file);
     if (!is_reader && sqlite3_db_readonly(file->db, "main") == 1)
         return refuse_readonly(file->path, err);
     return LW_OK;
@@ -119,6 +126,18 @@ static int resolve(const char *path, char resolved[PATH_MAX], enum lw__sqlite_mo
     return lw__error_set(err, rc, why.native, "%s", why.message);
 }
 
+/* A -wal file that was left beside a restored database may be the reason; it stays as it is. */
+static void explain_log(struct lw__sqlite_file *file, lw_error *err) {
+    const char *slash = strrchr(file->path, '/'), *name = slash ? slash + 1 : file->path;
+    lw_error why = err ? *err : (lw_error){0};
+    if (file->db)
+        sqlite3_db_config(file->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    if (!file->has_lost_log)
+        lw__error_set(err, LW_ECORRUPT, why.native,
+                      "%s; if it was restored: remove %s-wal and %s-shm, restore it again",
+                      why.message, name, name);
+}
+
 int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw__sqlite_mode mode,
                          const lw_allocator *allocator, lw_error *err) {
     char resolved[PATH_MAX];
@@ -129,11 +148,15 @@ int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw
     if (rc == LW_OK)
         rc = make_file(&file, resolved, mode, allocator, err);
     if (rc == LW_OK && mode == LW__SQLITE_OWNER)
-        rc = lw__sqlite_owner_take(file->path, &file->owner, err);
+        rc = lw__sqlite_owner_take(file->path, &file->owner, &file->left, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_identity_check_log(file, err);
     if (rc == LW_OK && mode != LW__SQLITE_READER && !lw__sqlite_wal_announce(&file->log))
         rc = lw__error_set(err, LW_ENOMEM, 0, "no memory to open the store");
     if (rc == LW_OK)
         rc = connect_db(file, true, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_identity_check(file, err);
     if (rc == LW_OK)
         rc = lw__sqlite_schema_apply(&lw__sqlite_schema, file->db, mode, file->path, err);
     if (rc == LW_OK)
@@ -142,6 +165,10 @@ int lw__sqlite_file_open(struct lw__sqlite_file **out, const char *path, enum lw
         rc = prepare(file, err);
     if (rc == LW_OK)
         rc = probe(file, err);
+    if (rc == LW_OK && mode == LW__SQLITE_OWNER)
+        rc = lw__sqlite_identity_mark(file, err);
+    if (rc == LW_ECORRUPT && file->left.is_open)
+        explain_log(file, err);
     if (rc != LW_OK) {
         lw__sqlite_file_close(file);
         return rc;
@@ -187,9 +214,12 @@ int lw__sqlite_file_reopen(struct lw__sqlite_file *file, lw_error *err) {
 void lw__sqlite_file_close(struct lw__sqlite_file *file) {
     if (file == NULL)
         return;
+    bool is_in_place =
+        file->database.number != 0 && lw__sqlite_place_check_database(file, NULL) == LW_OK;
+    bool is_closed = is_in_place && !(file->is_given_up && file->left.is_open);
     disconnect(file);
     lw__sqlite_wal_forget(&file->log);
-    lw__sqlite_owner_release(file->owner);
+    lw__sqlite_owner_release(file->owner, is_closed);
     lw__free(file->allocator, file, file->size);
 }
 

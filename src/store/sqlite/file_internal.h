@@ -8,8 +8,9 @@
 
 /* ---- file.c ------------------------------------------------------------------------------- */
 
-/* A busy handler: pauses before the count-th try. 0: enough of that. */
-int lw__sqlite_wait_for_lock(void *unused, int count);
+/* A busy handler, with a struct lw__sqlite_patience: pauses before the count-th try. 0: enough of
+ * that. */
+int lw__sqlite_wait_for_lock(void *patience, int count);
 
 /* ---- path.c ------------------------------------------------------------------------------- */
 
@@ -27,9 +28,33 @@ void lw__sqlite_place_note_wal(struct lw__sqlite_file *file);
 /* ---- owner.c ------------------------------------------------------------------------------ */
 
 /* Takes the ownership of the database with this path, for as long as *fd is open: LW_OK, LW_EBUSY,
- * LW_ESYSTEM. */
-int lw__sqlite_owner_take(const char *path, int *fd, lw_error *err);
-void lw__sqlite_owner_release(int fd); /* -1 is fine */
+ * LW_ESYSTEM; also if the database is missing although its last owner has not closed it. *left is
+ * the mark that the last owner has left, and it stays. */
+int lw__sqlite_owner_take(const char *path, int *fd, struct lw__sqlite_mark *left, lw_error *err);
+
+/* The database is there, with what the mark says: it is missed from now on until the release says
+ * that it was closed. */
+void lw__sqlite_owner_mark(int fd, const struct lw__sqlite_mark *mark);
+
+/* is_closed: the database was closed, and was in its place. -1 is fine as fd. */
+void lw__sqlite_owner_release(int fd, bool is_closed);
+
+/* ---- identity.c --------------------------------------------------------------------------- */
+
+/* Before the database is opened: whether the -wal file beside it is its own, if the last owner has
+ * left a mark. LW_OK, also if that cannot be known; LW_ESYSTEM. Changes no file. */
+int lw__sqlite_identity_check_log(struct lw__sqlite_file *file, lw_error *err);
+
+/* When it is open, before anything is written: whether it is the store of the mark that the last
+ * owner has left. LW_OK; LW_ESYSTEM; or why it cannot be read. */
+int lw__sqlite_identity_check(struct lw__sqlite_file *file, lw_error *err);
+
+/* Writes which store it is, into the database file itself if no other connection is in the way, and
+ * then into the mark of this owner. LW_OK, or why it cannot be written. */
+int lw__sqlite_identity_mark(struct lw__sqlite_file *file, lw_error *err);
+
+/* After a checkpoint that has moved all: the database file has the commit number of now. */
+void lw__sqlite_identity_moved(struct lw__sqlite_file *file);
 
 /* ---- schema.c ----------------------------------------------------------------------------- */
 

@@ -29,6 +29,7 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/log.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -36,6 +37,8 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
+
+#define LOOKING "look into the outbox"
 
 /* ---- one after the other ------------------------------------------------------------------ */
 
@@ -54,13 +57,13 @@ static int leave_behind(const struct lw__outbox_row *row, int rc) {
     return LW_OK;
 }
 
-static int explain(struct lw__sqlite *sqlite, int rc, int code) {
-    return rc == LW_OK ? lw__sqlite_explain(sqlite->file->db, code, "read the outbox", NULL) : rc;
+static int explain(struct lw__sqlite *sqlite, int rc, int code, lw_error *err) {
+    return rc == LW_OK ? lw__sqlite_explain(sqlite->file->db, code, LOOKING, err) : rc;
 }
 
 /* ---- all but submits ---------------------------------------------------------------------- */
 
-static int obey_words(struct lw__sqlite *sqlite) {
+static int obey_words(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__intake *intake = &sqlite->intake;
     struct lw__outbox_row row = row_of(sqlite, LW__SQL_OUTBOX_WORDS);
     int code = SQLITE_ROW, rc = LW_OK;
@@ -77,47 +80,136 @@ static int obey_words(struct lw__sqlite *sqlite) {
         atomic_fetch_add(&intake->looks, 1);
     else if (code == SQLITE_ROW)
         intake->is_behind = true;
-    return explain(sqlite, rc, code);
+    return explain(sqlite, rc, code, err);
 }
 
 /* ---- submits ------------------------------------------------------------------------------ */
 
-#define FOR_OTHERS LW_QUEUES_MAX /* whoever waits for another row is in no queue */
+/* NULL: nobody waits for room in the queue. */
+static struct lw__intake_wait *find_wait(struct lw__intake *intake, uint32_t queue) {
+    uint32_t at = queue < intake->wait_of_capacity ? intake->wait_of[queue] : 0;
+    return at ? &intake->waits[at - 1] : NULL;
+}
 
-static void wait_at(struct lw__intake *intake, size_t queue, int64_t seq) {
-    if (intake->waiting[queue] == 0 || seq < intake->waiting[queue])
-        intake->waiting[queue] = seq;
+/* Doubles an array until it holds `count`. False: no memory. */
+static bool grow(const lw_allocator *allocator, void **array, uint32_t *capacity, size_t size,
+                 uint32_t count) {
+    uint32_t wanted = *capacity ? *capacity : 16;
+    while (wanted < count)
+        wanted *= 2;
+    if (wanted == *capacity)
+        return true;
+    char *grown = lw__resize(allocator, *array, *capacity * size, wanted * size);
+    if (!grown)
+        return false;
+    memset(grown + *capacity * size, 0, (wanted - *capacity) * size);
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+/* The same, made if need be. NULL: no memory. */
+static struct lw__intake_wait *make_wait(struct lw__sqlite *sqlite, uint32_t queue) {
+    struct lw__intake *intake = &sqlite->intake;
+    struct lw__intake_wait *known = find_wait(intake, queue);
+    void *waits = intake->waits, *wait_of = intake->wait_of;
+    if (known)
+        return known;
+    bool is_there = grow(&sqlite->allocator, &waits, &intake->wait_capacity, sizeof *intake->waits,
+                         intake->wait_count + 1);
+    intake->waits = waits;
+    is_there = grow(&sqlite->allocator, &wait_of, &intake->wait_of_capacity,
+                    sizeof *intake->wait_of, queue + 1)
+               && is_there;
+    intake->wait_of = wait_of;
+    if (!is_there)
+        return NULL;
+    intake->waits[intake->wait_count] = (struct lw__intake_wait){.queue = queue};
+    intake->wait_of[queue] = ++intake->wait_count;
+    return &intake->waits[intake->wait_count - 1];
+}
+
+/* The last one takes its place. */
+static void drop_wait(struct lw__intake *intake, uint32_t at) {
+    struct lw__intake_wait last = intake->waits[intake->wait_count - 1];
+    intake->wait_of[intake->waits[at].queue] = 0;
+    intake->wait_count--;
+    if (at < intake->wait_count) {
+        intake->waits[at] = last;
+        intake->wait_of[last.queue] = at + 1;
+    }
+}
+
+static void wait_at(struct lw__intake_wait *wait, int64_t seq) {
+    if (wait->first == 0 || seq < wait->first)
+        wait->first = seq;
+}
+
+/* LW_OK, LW_ENOMEM. */
+static int wait_for_room(struct lw__outbox_row *row, int64_t seq) {
+    struct lw__intake_wait *wait = make_wait(row->sqlite, row->queue);
+    if (wait)
+        wait_at(wait, seq);
+    return wait ? LW_OK : LW_ENOMEM;
+}
+
+/* All that came before it in its queue was taken: LW_EFULL, or LW_ENOMEM. */
+static int wait_again(struct lw__outbox_row *row, int64_t seq) {
+    struct lw__intake_wait *wait = make_wait(row->sqlite, row->queue);
+    if (!wait)
+        return LW_ENOMEM;
+    wait->is_full = true;
+    wait->first = seq;
+    return LW_EFULL;
+}
+
+/* A name is one too many: its row waits until the store is opened again. */
+static void warn_of_names(struct lw__sqlite *sqlite) {
+    struct lw__intake *intake = &sqlite->intake;
+    if (!intake->has_warned_of_names)
+        lw__log(sqlite->index->options.log, LW_LOG_WARN, "outbox",
+                "a submit brings a kind or queue too many: it waits until the store is opened "
+                "again, with a larger limit or fewer names in use");
+    intake->has_warned_of_names = true;
+}
+
+/* As lw__outbox_row_meet; LW_PENDING: it has to wait for a name. */
+static int meet(struct lw__outbox_row *row) {
+    int rc = lw__outbox_row_meet(row);
+    if (rc == LW_EFULL)
+        warn_of_names(row->sqlite);
+    return rc == LW_EFULL ? LW_PENDING : rc;
 }
 
 /* A submit that nobody has looked at yet. */
 static int take_new_row(struct lw__outbox_row *row) {
     struct lw__intake *intake = &row->sqlite->intake;
     int64_t seq = lw__outbox_row_seq(row);
-    int rc = lw__outbox_row_meet(row);
+    int rc = meet(row);
     if (rc == LW_OK)
-        rc = intake->waiting[row->queue] ? LW_EFULL : lw__outbox_row_put(row);
+        rc = find_wait(intake, row->queue) ? LW_EFULL : lw__outbox_row_put(row);
     if (rc == LW_EFULL)
-        wait_at(intake, row->queue, seq);
+        rc = wait_for_room(row, seq);
     else if (rc == LW_PENDING)
-        wait_at(intake, FOR_OTHERS, seq);
+        wait_at(&intake->others, seq);
     else
         rc = leave_behind(row, rc);
     if (rc != LW_ESTOPPING && rc != LW_ENOMEM)
         intake->seen = seq;
-    return rc == LW_EFULL || rc == LW_PENDING ? LW_OK : rc;
+    return rc == LW_PENDING ? LW_OK : rc;
 }
 
 /* One that has been looked at, and had to stay. */
 static int take_row_again(struct lw__outbox_row *row) {
     struct lw__intake *intake = &row->sqlite->intake;
     int64_t seq = lw__outbox_row_seq(row);
-    int rc = lw__outbox_row_meet(row);
-    bool was_full = rc == LW_OK && intake->is_full[row->queue];
+    int rc = meet(row);
+    const struct lw__intake_wait *wait = rc == LW_OK ? find_wait(intake, row->queue) : NULL;
+    bool was_full = wait && wait->is_full;
     if (rc == LW_OK && !was_full)
         rc = lw__outbox_row_put(row);
     if (rc == LW_EFULL) {
-        intake->is_full[row->queue] = true;
-        intake->waiting[row->queue] = seq;
+        rc = wait_again(row, seq);
     } else if (rc == LW_PENDING && intake->still_first == 0) {
         intake->still_first = seq;
     } else if (rc != LW_PENDING && !was_full) {
@@ -130,7 +222,8 @@ static int take_row_again(struct lw__outbox_row *row) {
 }
 
 static int step_through(struct lw__outbox_row *row, int64_t from, int64_t to, int *budget,
-                        int (*take_row)(struct lw__outbox_row *row), bool *is_through) {
+                        int (*take_row)(struct lw__outbox_row *row), bool *is_through,
+                        lw_error *err) {
     int code = SQLITE_ROW, rc = LW_OK;
     sqlite3_bind_int64(row->at, 1, from);
     sqlite3_bind_int64(row->at, 2, to);
@@ -141,16 +234,16 @@ static int step_through(struct lw__outbox_row *row, int64_t from, int64_t to, in
     }
     sqlite3_reset(row->at);
     *is_through = code == SQLITE_DONE;
-    return explain(row->sqlite, rc, code);
+    return explain(row->sqlite, rc, code, err);
 }
 
-static int take_new(struct lw__sqlite *sqlite) {
+static int take_new(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__outbox_row row = row_of(sqlite, LW__SQL_OUTBOX_SCAN);
     int budget = LW__INTAKE_MAX;
     bool is_through;
     size_t before = sqlite->intake.count;
-    int rc =
-        step_through(&row, sqlite->intake.seen + 1, INT64_MAX, &budget, take_new_row, &is_through);
+    int rc = step_through(&row, sqlite->intake.seen + 1, INT64_MAX, &budget, take_new_row,
+                          &is_through, err);
     sqlite->intake.is_behind |= rc == LW_OK && !is_through;
     sqlite->intake.has_taken |= sqlite->intake.count > before;
     return rc;
@@ -160,11 +253,11 @@ static int take_new(struct lw__sqlite *sqlite) {
 
 /* The first row that may have to wait no longer; 0: there is none. */
 static int64_t next_of_round(const struct lw__intake *intake) {
-    int64_t next = 0;
-    for (size_t i = 0; i <= FOR_OTHERS; i++) {
-        int64_t first = intake->is_full[i] ? 0 : intake->waiting[i];
-        if (first && (next == 0 || first < next))
-            next = first;
+    int64_t next = intake->others.is_full ? 0 : intake->others.first;
+    for (uint32_t i = 0; i < intake->wait_count; i++) {
+        const struct lw__intake_wait *wait = &intake->waits[i];
+        if (!wait->is_full && (next == 0 || wait->first < next))
+            next = wait->first;
     }
     next = next && next < intake->round_at ? intake->round_at : next;
     return next <= intake->seen ? next : 0;
@@ -172,8 +265,9 @@ static int64_t next_of_round(const struct lw__intake *intake) {
 
 /* Those who wait for other rows need no look before such a row was taken. */
 static void begin_round(struct lw__intake *intake) {
-    memset(intake->is_full, 0, sizeof intake->is_full);
-    intake->is_full[FOR_OTHERS] = !intake->has_taken;
+    for (uint32_t i = 0; i < intake->wait_count; i++)
+        intake->waits[i].is_full = false;
+    intake->others.is_full = !intake->has_taken;
     intake->has_taken = intake->must_go_round = false;
     intake->is_in_round = true;
     intake->round_at = intake->still_first = 0;
@@ -181,16 +275,18 @@ static void begin_round(struct lw__intake *intake) {
 
 /* Whoever was not full has nobody waiting any more. */
 static void end_round(struct lw__intake *intake) {
-    for (size_t i = 0; i < FOR_OTHERS; i++)
-        intake->waiting[i] = intake->is_full[i] ? intake->waiting[i] : 0;
-    if (!intake->is_full[FOR_OTHERS])
-        intake->waiting[FOR_OTHERS] = intake->still_first;
+    for (uint32_t i = intake->wait_count; i > 0; i--) {
+        if (!intake->waits[i - 1].is_full)
+            drop_wait(intake, i - 1);
+    }
+    if (!intake->others.is_full)
+        intake->others.first = intake->still_first;
     intake->is_in_round = false;
-    intake->must_go_round |= intake->has_taken && intake->waiting[FOR_OTHERS];
+    intake->must_go_round |= intake->has_taken && intake->others.first;
     intake->is_behind |= intake->must_go_round;
 }
 
-static int go_round(struct lw__sqlite *sqlite) {
+static int go_round(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__intake *intake = &sqlite->intake;
     struct lw__outbox_row row = row_of(sqlite, LW__SQL_OUTBOX_SCAN);
     int budget = LW__INTAKE_MAX, rc = LW_OK;
@@ -200,7 +296,7 @@ static int go_round(struct lw__sqlite *sqlite) {
     while (intake->is_in_round && rc == LW_OK && budget > 0
            && (next = next_of_round(intake)) != 0) {
         bool is_through;
-        rc = step_through(&row, next, intake->seen, &budget, take_row_again, &is_through);
+        rc = step_through(&row, next, intake->seen, &budget, take_row_again, &is_through, err);
         if (rc == LW_OK && is_through)
             intake->round_at = intake->seen + 1;
         rc = rc == LW_EFULL ? LW_OK : rc; /* one more queue is: the next one begins elsewhere */
@@ -216,9 +312,11 @@ static int go_round(struct lw__sqlite *sqlite) {
 /* The first submit that stays, or has not been looked at. */
 static int64_t first_left(const struct lw__intake *intake) {
     int64_t first = intake->seen + 1;
-    for (size_t i = 0; i <= FOR_OTHERS; i++) {
-        if (intake->waiting[i] && intake->waiting[i] < first)
-            first = intake->waiting[i];
+    if (intake->others.first && intake->others.first < first)
+        first = intake->others.first;
+    for (uint32_t i = 0; i < intake->wait_count; i++) {
+        if (intake->waits[i].first < first)
+            first = intake->waits[i].first;
     }
     return first;
 }
@@ -252,17 +350,17 @@ static void note_end(struct lw__intake *intake) {
 }
 
 /* Returns how many are to be deleted, or what stood in the way. */
-static int scan_rows(struct lw__sqlite *sqlite) {
+static int scan_rows(struct lw__sqlite *sqlite, lw_error *err) {
     struct lw__intake *intake = &sqlite->intake;
     intake->must_go_round |= intake->has_ended;
     intake->has_ended = intake->is_behind = false;
-    int rc = obey_words(sqlite);
+    int rc = obey_words(sqlite, err);
     size_t words = intake->count;
     mind_strays(sqlite);
     if (rc == LW_OK)
-        rc = go_round(sqlite);
+        rc = go_round(sqlite, err);
     if (rc == LW_OK)
-        rc = take_new(sqlite);
+        rc = take_new(sqlite, err);
     note_progress(sqlite);
     intake->is_behind |= rc == LW_ENOMEM || (intake->has_words && intake->count > words);
     if (rc == LW_OK && intake->is_behind)
@@ -274,39 +372,46 @@ static int scan_rows(struct lw__sqlite *sqlite) {
 
 /* ---- when to look ------------------------------------------------------------------------- */
 
-/* Negative: it cannot be told. */
-static int64_t data_version(struct lw__sqlite *sqlite) {
+static int read_data_version(struct lw__sqlite *sqlite, int64_t *version, lw_error *err) {
     sqlite3_stmt *s = sqlite->file->statements[LW__SQL_DATA_VERSION];
-    int64_t version = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : -1;
+    int code = sqlite3_step(s);
+    int rc = lw__sqlite_explain(sqlite->file->db, code, LOOKING, err);
+    *version = sqlite3_column_int64(s, 0);
     sqlite3_reset(s);
-    return version;
-}
-
-/* Whoever has begun to write holds the lock until its commit is seen by all. */
-static int wait_for_writer(struct lw__sqlite *sqlite) {
-    int rc = lw__sqlite_file_run(sqlite->file, LW__SQL_BEGIN, "look into the outbox", NULL);
-    if (rc == LW_OK)
-        rc = lw__sqlite_file_run(sqlite->file, LW__SQL_COMMIT, "look into the outbox", NULL);
     return rc;
 }
 
-int lw__sqlite_intake(void *db, bool is_sure) {
+/* Whoever has begun to write holds the lock until its commit is seen by all. */
+static int wait_for_writer(struct lw__sqlite *sqlite, lw_error *err) {
+    int rc = lw__sqlite_file_run(sqlite->file, LW__SQL_BEGIN, LOOKING, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_file_run(sqlite->file, LW__SQL_COMMIT, LOOKING, err);
+    return rc;
+}
+
+int lw__sqlite_intake(void *db, bool is_sure, lw_error *err) {
     struct lw__sqlite *sqlite = db;
     struct lw__intake *intake = &sqlite->intake;
     if (!atomic_load_explicit(&intake->is_open, memory_order_acquire))
         return 0;
     bool is_first = intake->version <= 0; /* what was heard of others before was not looked at */
-    int rc = is_sure || is_first ? wait_for_writer(sqlite) : LW_OK;
-    int64_t version = rc == LW_OK ? data_version(sqlite) : -1;
-    if (version < 0)
-        return LW_EBUSY;
+    int64_t version = -1;
+    int rc = is_sure || is_first ? wait_for_writer(sqlite, err) : LW_OK;
+    if (rc == LW_OK)
+        rc = read_data_version(sqlite, &version, err);
+    if (rc < 0)
+        return rc;
     bool must_scan = intake->is_behind || (intake->has_left && intake->has_ended);
     if (version == intake->version && !must_scan) {
         atomic_fetch_add(&intake->looks, 1);
         note_end(intake);
         return 0;
     }
-    rc = scan_rows(sqlite);
+    if (version != intake->version && lw__sqlite_check_owner(sqlite, NULL) < 0)
+        return 1; /* there has to be a turn, which says so */
+    if (version != intake->version)
+        lw__sqlite_checkpoint_if_grown(sqlite->file);
+    rc = scan_rows(sqlite, err);
     if (rc >= 0)
         intake->version = version;
     return rc;
@@ -368,6 +473,10 @@ bool lw__sqlite_heed(void *db) {
 }
 
 void lw__sqlite_intake_close(struct lw__sqlite *sqlite) {
+    struct lw__intake *intake = &sqlite->intake;
+    lw__free(&sqlite->allocator, intake->waits, intake->wait_capacity * sizeof *intake->waits);
+    lw__free(&sqlite->allocator, intake->wait_of,
+             intake->wait_of_capacity * sizeof *intake->wait_of);
     if (sqlite->intake.inotify >= 0)
         close(sqlite->intake.inotify);
 }

@@ -13,7 +13,7 @@
 
 /* ---- time --------------------------------------------------------------------------------- */
 
-/* What lies before the clock's beginning is its beginning. */
+/* What lies before the clock's beginning (LW__CLOCK_BASE before the boot) is its beginning. */
 uint64_t lw__sqlite_clock_ns(const struct lw__sqlite *sqlite, int64_t wall_ms) {
     int64_t ms = wall_ms - atomic_load(&sqlite->index->wall_offset_ms);
     return ms > 0 ? (uint64_t)ms * LW__NS_PER_MS : 1;
@@ -119,6 +119,8 @@ static const struct columns outbox_columns = {
     .after_ids = 17,
     .after_policy = 18,
     .scope = 19,
+    .created = 22,
+    .started = -1,
 };
 
 struct loader {
@@ -169,6 +171,20 @@ static uint64_t due_at(const struct loader *l, const struct lw__restored *r) {
     return r->state == LW_ENQUEUED ? past(l, due)
            : is_wall               ? due
                                    : future(l, due, last_event(l, r->errors, due));
+}
+
+/* A deadline, or the end of a window, was written to come so long after the last that is known to
+ * have happened: if the wall clock was set back since, it comes no later than that from now on. If
+ * it was set forward, that is as if nobody had run meanwhile. */
+static uint64_t limit(const struct loader *l, const struct lw__errors *errors, uint64_t at) {
+    return at == 0 || at == LW__NEVER ? at : future(l, at, last_event(l, errors, at));
+}
+
+static void limit_spec(const struct loader *l, struct lw__spec *spec,
+                       const struct lw__errors *errors) {
+    spec->start_by = limit(l, errors, spec->start_by);
+    spec->finish_by = limit(l, errors, spec->finish_by);
+    spec->key_until = limit(l, errors, spec->key_until);
 }
 
 static lw_bytes bytes_at(const struct loader *l, int column) {
@@ -259,8 +275,14 @@ static struct lw__spec *load_spec(const struct loader *l, bool *is_lost) {
 
 struct lw__spec *lw__sqlite_outbox_spec(struct lw__sqlite *sqlite, sqlite3_stmt *row,
                                         bool *is_lost) {
-    struct loader l = {.sqlite = sqlite, .row = row, .at = &outbox_columns};
-    return load_spec(&l, is_lost);
+    struct loader l = {.sqlite = sqlite,
+                       .row = row,
+                       .at = &outbox_columns,
+                       .now = lw__now(sqlite->index->options.clock)};
+    struct lw__spec *spec = load_spec(&l, is_lost);
+    if (spec)
+        limit_spec(&l, spec, NULL);
+    return spec;
 }
 
 static struct lw__output *load_output(const struct loader *l, bool *is_lost) {
@@ -385,6 +407,8 @@ static int read_row(const struct loader *l, struct lw__restored *r) {
     r->payload_size = (uint32_t)sqlite3_column_int64(l->row, l->at->payload_size);
     r->is_lean = !r->spec && (r->payload_size > 0 || has(l, l->at->value_size));
     r->errors = load_errors(l, &is_lost);
+    if (r->spec)
+        limit_spec(l, r->spec, r->errors);
     r->output = load_output(l, &is_lost);
     r->due_at = due_at(l, r);
     if (is_lost)
@@ -495,8 +519,10 @@ static int apply_outbox(struct lw__sqlite *sqlite, lw_error *err) {
     int rc = lw__sqlite_file_run(sqlite->file, LW__SQL_BEGIN, LOADING, err);
     if (rc < 0)
         return rc;
-    int code = sqlite3_exec(db, lw__sql_outbox_apply, NULL, NULL, NULL);
-    rc = lw__sqlite_explain(db, code, LOADING, err);
+    rc = lw__sqlite_check_owner(sqlite, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_explain(db, sqlite3_exec(db, lw__sql_outbox_apply, NULL, NULL, NULL),
+                                LOADING, err);
     if (rc == LW_OK)
         rc = lw__sqlite_file_run(sqlite->file, LW__SQL_COMMIT, LOADING, err);
     if (rc < 0 && !sqlite3_get_autocommit(db))

@@ -13,7 +13,7 @@
 enum { SEQ, OP, TASK_ID, TOKEN, BYTES };
 enum { CREATED = 5 }; /* of outbox_words.sql */
 enum { KIND = 5, QUEUE, KEY, PAYLOAD, VALUE, PRIORITY, DUE, RUN_AT };
-enum { KEY_SCOPE = 15, KEY_UNTIL, AFTER, SCOPE = 19, GENERATION, DELAY };
+enum { KEY_SCOPE = 15, KEY_UNTIL, AFTER, SCOPE = 19, GENERATION, DELAY, WRITTEN };
 
 static bool has(const struct lw__outbox_row *row, int column) {
     return sqlite3_column_type(row->at, column) != SQLITE_NULL;
@@ -62,7 +62,7 @@ static int meet_names(struct lw__outbox_row *row, const char *kind, const char *
         rc = lw__index_kind(&index->store, kind, &row->kind);
     if (rc == LW_OK)
         rc = lw__index_queue(&index->store, queue, &row->queue);
-    return rc == LW_EFULL ? LW_EINVAL : rc; /* there are too many names: no end makes room */
+    return rc;
 }
 
 static const char *skip_space(const char *at) {
@@ -91,7 +91,7 @@ static void check(struct lw__outbox_row *row) {
     lw_error err = {0};
     bool is_late = has(row, DUE) && has(row, RUN_AT);
     bool is_window = strcmp(text_at(row, KEY_SCOPE), "window") == 0;
-    if (has(row, KEY) && lw__key_check(text_at(row, KEY), &err) < 0)
+    if (has(row, KEY) && lw__key_check("key", text_at(row, KEY), LW_KEY_MAX, &err) < 0)
         snprintf(row->reason, sizeof row->reason, "%s", err.message);
     else if (is_late && number_at(row, RUN_AT) > 0 && number_at(row, DELAY) > 0)
         snprintf(row->reason, sizeof row->reason, "delay_ms and run_at_ms are both given");
@@ -119,16 +119,22 @@ int lw__outbox_row_meet(struct lw__outbox_row *row) {
 
 /* ---- submit ------------------------------------------------------------------------------- */
 
+static uint64_t clock_at(const struct lw__outbox_row *row, int column) {
+    return lw__sqlite_clock_ns(row->sqlite, sqlite3_column_int64(row->at, column));
+}
+
+/* A delay counts from when the row was written; if the wall clock was set back since, from now on:
+ * it becomes no longer than it was. A wall time is what it is. */
 static uint64_t due_of(const struct lw__outbox_row *row) {
-    int column = has(row, DUE) ? DUE : RUN_AT;
-    return has(row, column)
-               ? lw__sqlite_clock_ns(row->sqlite, sqlite3_column_int64(row->at, column))
-               : 0;
+    if (!has(row, DUE))
+        return has(row, RUN_AT) ? clock_at(row, RUN_AT) : 0;
+    uint64_t due = clock_at(row, DUE), written = clock_at(row, WRITTEN);
+    return written > row->now ? row->now + (due - written) : due;
 }
 
 /* What the row does not say about its key its kind does. */
 static void settle_key_locked(const struct lw__outbox_row *row, const struct lw__put *put) {
-    const struct lw__kind *kind = row->sqlite->index->kinds[put->kind];
+    const struct lw__kind *kind = lw__index_kind_at(row->sqlite->index, put->kind);
     struct lw__spec *spec = put->spec;
     if (!spec || spec->key_size == 0)
         return;
@@ -150,6 +156,17 @@ static bool must_stay_locked(const struct lw__outbox_row *row, const struct lw__
     return false;
 }
 
+/* A cancel may have made the task of this row already, in this turn (cancel_submit). */
+static bool is_taken(const struct lw__outbox_row *row) {
+    const struct lw__intake *intake = &row->sqlite->intake;
+    int64_t seq = lw__outbox_row_seq(row);
+    for (size_t i = 0; i < intake->count; i++) {
+        if (intake->taken[i] == seq)
+            return true;
+    }
+    return false;
+}
+
 /* Not of somebody who has numbered the rows himself, and used a number twice. */
 static bool is_new_locked(const struct lw__outbox_row *row, uint64_t id) {
     return id > LW__OUTSIDE_IDS && id <= LW__ID_MAX && !lw__ids_find(&row->sqlite->index->ids, id);
@@ -158,7 +175,7 @@ static bool is_new_locked(const struct lw__outbox_row *row, uint64_t id) {
 /* Whether it can never run, because of this status; then it says why. */
 static bool is_hopeless_locked(struct lw__outbox_row *row, const struct lw__put *put, int status) {
     const struct lw__index *index = row->sqlite->index;
-    const struct lw__queue *queue = index->queues[put->queue];
+    const struct lw__queue *queue = lw__index_queue_at(index, put->queue);
     uint64_t bytes = put->spec ? put->spec->payload_size : 0;
     uint64_t most = queue->byte_limit < index->options.byte_limit ? queue->byte_limit
                                                                   : index->options.byte_limit;
@@ -181,7 +198,7 @@ static int put_one_locked(struct lw__outbox_row *row, struct lw__put *put) {
     if (index->restraints & LW__STORE_NO_PUT)
         return LW_ESTOPPING;
     if (!is_new_locked(row, put->outside_id))
-        return LW_EINVAL;
+        return is_taken(row) ? LW_EXISTS : LW_EINVAL;
     settle_key_locked(row, put);
     if (must_stay_locked(row, put))
         return LW_PENDING;
@@ -256,10 +273,9 @@ static int finish_leased_locked(const struct lw__outbox_row *row, struct lw__tas
                                .has_result = has(row, BYTES),
                                .result = bytes_of(row)};
     uint8_t was_done = task->notes & LW__NOTE_DONE;
-    if (is_scoped)
-        task->notes |= LW__NOTE_DONE;
+    task->notes |= LW__NOTE_DONE;
     lw__index_settle_locked(index, written_at(row, task), &s, 1);
-    if (s.status < 0 && is_scoped)
+    if (s.status < 0)
         task->notes = (uint8_t)((task->notes & ~LW__NOTE_DONE) | was_done);
     return s.status == LW_OK && is_scoped ? LW_PENDING : s.status;
 }
@@ -282,13 +298,26 @@ static int finish_running_locked(const struct lw__outbox_row *row, struct lw__ta
     return LW_PENDING;
 }
 
+/* A row stays until the journal has what follows from it: then the turn that deletes it writes
+ * that, or one before has. */
+static int stay_until_noted_locked(const struct lw__index *index, uint64_t id) {
+    return lw__index_is_noted_locked(index, id) ? LW_OK : LW_PENDING;
+}
+
+static int stay_until_noted(struct lw__index *index, uint64_t id) {
+    lw__index_lock(index);
+    int rc = stay_until_noted_locked(index, id);
+    lw__index_unlock(index);
+    return rc;
+}
+
 static int finish(const struct lw__outbox_row *row, uint64_t id) {
     struct lw__index *index = row->sqlite->index;
     int rc;
     lw__index_lock(index);
     struct lw__task *task = lw__ids_find(&index->ids, id);
     if (!task || lw_state_is_terminal(lw__task_state(task)))
-        rc = LW_OK;
+        rc = stay_until_noted_locked(index, id);
     else if (lw__lease_find(index, id))
         rc = finish_leased_locked(row, task);
     else if (task->notes & LW__NOTE_DONE) /* since it was opened, perhaps */
@@ -307,8 +336,9 @@ static int save(const struct lw__outbox_row *row, uint64_t id) {
     if (publication.checkpoint.size > LW_CHECKPOINT_MAX)
         return LW_EINVAL;
     int rc = lw__index_publish_by_id(store, row->now, id, number_at(row, TOKEN), &publication);
-    return rc == LW_ENOTFOUND || rc == LW_PENDING ? LW_OK
-                                                  : rc; /* nobody needs it, or all is well */
+    if (rc == LW_ENOTFOUND) /* nobody needs it, once the end is written */
+        return stay_until_noted(store->index, id);
+    return rc == LW_PENDING ? LW_OK : rc; /* it is being cancelled: all is well */
 }
 
 /* Brings the scan to the row that becomes this task. False: there is none. */
@@ -343,6 +373,10 @@ static int cancel_submit(const struct lw__outbox_row *row, uint64_t id) {
         return LW_OK;
     }
     int rc = lw__outbox_row_meet(&found);
+    if (rc == LW_EFULL) { /* of names: both rows wait until there are fewer */
+        sqlite3_reset(found.at);
+        return LW_PENDING;
+    }
     if (rc == LW_OK && !found.reason[0]) {
         found.is_cancelled = true;
         snprintf(found.reason, sizeof found.reason, "cancelled");
@@ -355,11 +389,37 @@ static int cancel_submit(const struct lw__outbox_row *row, uint64_t id) {
     return rc == LW_ESTOPPING ? LW_PENDING : rc == LW_ENOMEM ? rc : LW_OK;
 }
 
+/* Finds it among the rows that were obeyed, and takes it out of them. */
+static bool was_obeyed(struct lw__intake *intake, int64_t seq) {
+    size_t i = 0;
+    while (i < intake->obeyed_count && intake->obeyed[i] != seq)
+        i++;
+    if (i == intake->obeyed_count)
+        return false;
+    intake->obeyed[i] = intake->obeyed[--intake->obeyed_count];
+    return true;
+}
+
+/* Once is enough: the task may be retried by hand before the row is gone. (If there are too many of
+ * them, one is obeyed again.) */
+static void note_obeyed(struct lw__intake *intake, int64_t seq) {
+    if (intake->obeyed_count < LW__OBEYED_MAX)
+        intake->obeyed[intake->obeyed_count++] = seq;
+}
+
 static int change(const struct lw__outbox_row *row, uint64_t id, enum lw__change change) {
+    struct lw__index *index = row->sqlite->index;
+    struct lw__intake *intake = &row->sqlite->intake;
+    int64_t seq = lw__outbox_row_seq(row);
     if (is_on_its_way(row, id))
         return change == LW__CHANGE_CANCEL ? cancel_submit(row, id) : LW_PENDING;
-    int rc = lw__index_change(&row->sqlite->index->store, row->now, id, change);
-    return rc == LW_ENOMEM ? rc : LW_OK; /* as an operator, who asks what became of it */
+    if (!was_obeyed(intake, seq)
+        && lw__index_change(&index->store, row->now, id, change) == LW_ENOMEM)
+        return LW_ENOMEM; /* all else as an operator, who asks what became of it */
+    int rc = stay_until_noted(index, id);
+    if (rc == LW_PENDING)
+        note_obeyed(intake, seq);
+    return rc;
 }
 
 int lw__outbox_row_obey(struct lw__outbox_row *row) {

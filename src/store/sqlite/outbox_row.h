@@ -22,7 +22,7 @@ int64_t lw__outbox_row_seq(const struct lw__outbox_row *row);
 void lw__outbox_row_take(const struct lw__outbox_row *row, int status);
 
 /* A submit: finds out its kind and queue, and whether all else in it can be. LW_OK; or why there
- * can be no task of this kind. */
+ * can be no task of this kind; LW_EFULL: its names are too many. */
 int lw__outbox_row_meet(struct lw__outbox_row *row);
 
 /* One that was met becomes a task; an aborted one if it can never run. LW_OK; LW_EXISTS: its key is

@@ -4,7 +4,18 @@
  * holds on it in this process. The lock belongs to the open file description (OFD), so that two
  * owners in one process keep each other out as well, and the kernel ends it with the process,
  * however that ends.
- */
+ *
+ * The file has the owner's process id and, from the moment that the database is there until the
+ * owner has closed it, a mark: the word "open" in a second line, and which database it is in those
+ * after it (identity.c). An owner that finds the mark knows that the last one was killed, or has
+ * lost its database: another one must not take that one's place.
+ *
+ *     1234
+ *     open
+ *     store_id 3847562910384756291
+ *     commit_number 1795020000123
+ *
+ * What a power cut may have left of a line, without its end, says nothing. */
 #include "store/sqlite/file_internal.h"
 
 #include "base/error.h"
@@ -19,7 +30,10 @@
 #include <unistd.h>
 
 #define SUFFIX "-owner"
-#define PID_MAX 24 /* digits, and more */
+#define TEXT_MAX 120 /* digits, the mark, and more */
+#define OPEN_MARK "\nopen\n"
+#define ID_WORD "\nstore_id "
+#define NUMBER_WORD "\ncommit_number "
 
 static int refuse_system(const char *name, lw_error *err) {
     int error = errno;
@@ -29,17 +43,44 @@ static int refuse_system(const char *name, lw_error *err) {
 
 /* The process that says it is the owner; 0: it has not said so yet. */
 static pid_t read_owner(int fd) {
-    char text[PID_MAX + 1] = "";
-    ssize_t size = pread(fd, text, PID_MAX, 0);
+    char text[TEXT_MAX + 1] = "";
+    ssize_t size = pread(fd, text, TEXT_MAX, 0);
     return size > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-static void write_owner(int fd) {
-    char text[PID_MAX];
+/* The number after the word; 0: there is none, or its line has no end. */
+static int64_t find_number(const char *text, const char *word) {
+    const char *at = strstr(text, word);
+    char *end = NULL;
+    int64_t number = at ? strtoll(at + strlen(word), &end, 10) : 0;
+    return end && *end == '\n' && number > 0 ? number : 0;
+}
+
+/* The mark of a database that its last owner has not closed. */
+static struct lw__sqlite_mark read_mark(int fd) {
+    char text[TEXT_MAX + 1] = "";
+    struct lw__sqlite_mark mark = {.is_open = pread(fd, text, TEXT_MAX, 0) > 0
+                                              && strstr(text, OPEN_MARK) != NULL};
+    if (mark.is_open)
+        mark.id = find_number(text, ID_WORD);
+    if (mark.id != 0)
+        mark.number = find_number(text, NUMBER_WORD);
+    return mark;
+}
+
+/* Without room on the disk the next one's sentence has to do without the process id. The old text
+ * is written over, which needs no room, so that a mark is not lost for that. */
+static void write_owner(int fd, const struct lw__sqlite_mark *mark) {
+    char text[TEXT_MAX];
     int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    /* For the sentence of the next one only: without room on the disk it has to do without. */
-    if (ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)size, 0) < size)
-        (void)!ftruncate(fd, 0);
+    if (mark->is_open && mark->id == 0)
+        size = snprintf(text, sizeof text, "%ld" OPEN_MARK, (long)getpid());
+    else if (mark->is_open)
+        size = snprintf(text, sizeof text, "%ld\nopen" ID_WORD "%lld" NUMBER_WORD "%lld\n",
+                        (long)getpid(), (long long)mark->id, (long long)mark->number);
+    bool is_written = pwrite(fd, text, (size_t)size, 0) == size;
+    if (is_written || !mark->is_open)
+        (void)!ftruncate(fd, is_written ? size : 0);
 }
 
 static int refuse_second(int fd, const char *path, lw_error *err) {
@@ -67,16 +108,16 @@ static int refuse_second(int fd, const char *path, lw_error *err) {
 /* Whether the name still leads to what was locked: somebody may have removed it in between. */
 static bool is_at(int fd, const char *name) {
     struct stat mine, there;
-    return fstat(fd, &mine) == 0 && stat(name, &there) == 0 && mine.st_ino == there.st_ino
+    return fstat(fd, &mine) == 0 && lstat(name, &there) == 0 && mine.st_ino == there.st_ino
            && mine.st_dev == there.st_dev;
 }
 
 /* Opens and locks the file. *is_mine is false if it has to be tried again. */
 static int try_take(const char *name, const char *path, int *fd, bool *is_mine, lw_error *err) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    *fd = lw__sqlite_beside_open(path, SUFFIX);
-    if (*fd < 0)
-        return refuse_system(name, err);
+    int rc = lw__sqlite_beside_open(path, SUFFIX, fd, err);
+    if (rc < 0)
+        return rc;
     if (fcntl(*fd, F_OFD_SETLK, &lock) != 0)
         return errno == EAGAIN || errno == EACCES ? refuse_second(*fd, path, err)
                                                   : refuse_system(name, err);
@@ -84,7 +125,22 @@ static int try_take(const char *name, const char *path, int *fd, bool *is_mine, 
     return LW_OK;
 }
 
-int lw__sqlite_owner_take(const char *path, int *fd, lw_error *err) {
+/* An empty file is as good as none: SQLite would throw its -wal file away. */
+static bool is_missing(const char *path) {
+    struct stat st;
+    return stat(path, &st) != 0 ? errno == ENOENT : st.st_size == 0;
+}
+
+static int refuse_missing(const char *path, lw_error *err) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return lw__error_set(err, LW_ESYSTEM, ENOENT,
+                         "the store is missing, and its last owner did not close it: put it back; "
+                         "or remove %s-wal and %s-shm, then restore a backup, or remove %s-owner "
+                         "to begin with an empty one: %s",
+                         name, name, name, path);
+}
+
+int lw__sqlite_owner_take(const char *path, int *fd, struct lw__sqlite_mark *left, lw_error *err) {
     char name[PATH_MAX];
     bool is_mine = false;
     snprintf(name, sizeof name, "%.*s%s", LW__SQLITE_PATH_MAX, path, SUFFIX);
@@ -98,15 +154,23 @@ int lw__sqlite_owner_take(const char *path, int *fd, lw_error *err) {
         if (rc != LW_OK)
             return rc;
     }
-    write_owner(*fd);
+    *left = read_mark(*fd);
+    if (left->is_open && is_missing(path)) {
+        close(*fd);
+        *fd = -1;
+        return refuse_missing(path, err);
+    }
+    write_owner(*fd, left);
     return LW_OK;
+}
+
+void lw__sqlite_owner_mark(int fd, const struct lw__sqlite_mark *mark) {
+    write_owner(fd, mark);
 }
 
 int64_t lw__sqlite_owner_find(const char *path) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char name[PATH_MAX];
-    snprintf(name, sizeof name, "%.*s%s", LW__SQLITE_PATH_MAX, path, SUFFIX);
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    int fd = lw__sqlite_beside_look(path, SUFFIX);
     if (fd < 0)
         return 0;
     bool is_owned = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
@@ -115,9 +179,10 @@ int64_t lw__sqlite_owner_find(const char *path) {
     return is_owned && pid <= 0 ? -1 : pid;
 }
 
-void lw__sqlite_owner_release(int fd) {
+void lw__sqlite_owner_release(int fd, bool is_closed) {
     if (fd < 0)
         return;
-    (void)!ftruncate(fd, 0);
+    if (is_closed || !read_mark(fd).is_open)
+        (void)!ftruncate(fd, 0);
     close(fd);
 }

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/names.h"
 
-#define RETENTIONS_MAX 1024 /* kinds that are read; all others have the defaults */
+#include <string.h>
 
 static int64_t number_of(uint64_t value, uint64_t unit) {
     return value == UINT64_MAX ? -1 : (int64_t)(value / unit);
@@ -24,7 +24,8 @@ int lw__sqlite_write_retention(struct lw__sqlite *sqlite, const struct lw__kind_
     return lw__sqlite_file_run(sqlite->file, LW__SQL_RETENTION_PUT, "write to the store", err);
 }
 
-/* Somebody may have written here by hand: what is no kind, or no number, changes nothing. */
+/* Of a kind that has no task only this is known: it does not count as one before it has.
+ * Somebody may have written here by hand: what is no kind, or no number, changes nothing. */
 static void read_number(sqlite3_stmt *row, int column, uint64_t unit, uint64_t *value) {
     int64_t number = sqlite3_column_int64(row, column);
     if (sqlite3_column_type(row, column) == SQLITE_INTEGER)
@@ -32,29 +33,27 @@ static void read_number(sqlite3_stmt *row, int column, uint64_t unit, uint64_t *
 }
 
 static int load_kind(struct lw__sqlite *sqlite, sqlite3_stmt *row) {
-    struct lw__index *index = sqlite->index;
     const char *name = (const char *)sqlite3_column_text(row, 0);
-    uint16_t number;
+    struct lw__past_kind *kind;
     if (lw__name_check("kind", name, NULL) < 0)
         return LW_OK;
-    int rc = lw__index_kind(&index->store, name, &number);
+    int rc = lw__index_add_past_kind(sqlite->index, &kind);
     if (rc < 0)
         return rc;
-    lw__index_lock(index);
+    memcpy(kind->name, name, strlen(name));
     for (int i = 0; i < 3; i++) {
-        struct lw__retention_settings *settings = &index->kinds[number]->retained[i].settings;
+        struct lw__retention_settings *settings = &kind->retention[i];
         read_number(row, 1 + 2 * i, LW__NS_PER_MS, &settings->ttl_ns);
         read_number(row, 2 + 2 * i, 1, &settings->max);
         read_number(row, 7, 1, &settings->byte_max);
     }
-    lw__index_unlock(index);
     return LW_OK;
 }
 
 int lw__sqlite_load_retention(struct lw__sqlite *sqlite, lw_error *err) {
     sqlite3_stmt *row = sqlite->file->statements[LW__SQL_RETENTION_SCAN];
     int code, rc = LW_OK;
-    sqlite3_bind_int(row, 1, RETENTIONS_MAX);
+    sqlite3_bind_int(row, 1, LW__PAST_KINDS_MAX);
     while (rc == LW_OK && (code = sqlite3_step(row)) == SQLITE_ROW)
         rc = load_kind(sqlite, row);
     if (rc < 0)

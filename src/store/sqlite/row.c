@@ -49,8 +49,8 @@ void lw__sqlite_bind_row(const struct lw__sqlite *sqlite, const struct lw__sqlit
     sqlite3_stmt *s = place->s;
     int at = place->at;
     sqlite3_bind_int64(s, at, (int64_t)view->id);
-    keep_text(place, 1, &bound->kind, sqlite->index->kinds[view->kind]->name);
-    keep_text(place, 2, &bound->queue, sqlite->index->queues[view->queue]->name);
+    keep_text(place, 1, &bound->kind, lw__index_kind_at(sqlite->index, view->kind)->name);
+    keep_text(place, 2, &bound->queue, lw__index_queue_at(sqlite->index, view->queue)->name);
     keep_text(place, 3, &bound->state, state);
     keep_number(place, 4, &bound->priority, view->priority);
     lw__sqlite_bind_time(sqlite, s, at + 5, view->created_at);

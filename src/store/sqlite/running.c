@@ -5,8 +5,6 @@
 #include "store/sqlite/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -71,14 +69,9 @@ static int collect(struct lw__running *running, int fd, const char *path, lw_err
     return LW_OK;
 }
 
-static int open_file(const char *path, int *fd, lw_error *err) {
-    *fd = lw__sqlite_beside_open(path, SUFFIX);
-    return *fd < 0 ? fail(err, path, "open") : LW_OK;
-}
-
 int lw__running_read(struct lw__running *running, const char *path, const lw_allocator *allocator,
                      lw_error *err) {
-    int fd, rc = open_file(path, &fd, err);
+    int fd, rc = lw__sqlite_beside_open(path, SUFFIX, &fd, err);
     *running = (struct lw__running){.allocator = allocator};
     if (rc < 0)
         return rc;
@@ -89,9 +82,12 @@ int lw__running_read(struct lw__running *running, const char *path, const lw_all
     return rc;
 }
 
+/* A new file: an owner that lost its lock may still have the old one mapped, and would write into
+ * the places of this one, or find them cut off. */
 int lw__running_open(struct lw__running *running, const char *path, uint32_t places,
                      lw_error *err) {
-    int fd, rc = open_file(path, &fd, err);
+    lw__sqlite_beside_remove(path, SUFFIX);
+    int fd, rc = lw__sqlite_beside_open(path, SUFFIX, &fd, err);
     if (rc < 0)
         return rc;
     rc = map(running, fd, (places > 0 ? places : 1) * sizeof(uint64_t), path, err);
@@ -100,12 +96,10 @@ int lw__running_open(struct lw__running *running, const char *path, uint32_t pla
 }
 
 bool lw__running_has(const char *path, uint64_t id) {
-    char name[4096];
     uint64_t places[64];
     bool is_there = false;
     ssize_t size = 1;
-    snprintf(name, sizeof name, "%s%s", path, SUFFIX);
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    int fd = lw__sqlite_beside_look(path, SUFFIX);
     while (fd >= 0 && !is_there && (size = read(fd, places, sizeof places)) > 0) {
         for (size_t i = 0; i < (size_t)size / sizeof *places; i++)
             is_there = is_there || places[i] == id;

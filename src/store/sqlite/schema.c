@@ -164,13 +164,14 @@ static int try_wal(sqlite3 *db, bool *is_wal) {
 /* SQLite itself does not wait for another connection that is about to do the same. */
 static int make_wal(sqlite3 *db, const struct identity *identity, const char *path, lw_error *err) {
     bool is_wal = false;
+    struct lw__sqlite_patience patience = {.until = 0};
     /* Only a file without pages takes it; with it, room that is not needed any more can go back. */
     int code = identity->table_count > 0
                    ? SQLITE_OK
                    : sqlite3_exec(db, "PRAGMA auto_vacuum = INCREMENTAL", NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = try_wal(db, &is_wal);
-    for (int i = 0; (code & 0xff) == SQLITE_BUSY && lw__sqlite_wait_for_lock(NULL, i); i++)
+    for (int i = 0; (code & 0xff) == SQLITE_BUSY && lw__sqlite_wait_for_lock(&patience, i); i++)
         code = try_wal(db, &is_wal);
     if (code == SQLITE_ROW && !is_wal)
         return lw__error_set(err, LW_ESYSTEM, 0,

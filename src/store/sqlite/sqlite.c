@@ -5,10 +5,16 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "store/db/bounded.h"
 
 #define LOOK_NS (5 * LW__NS_PER_MS) /* between looks into the outbox that were none */
-#define FAILURES_IN_VAIN 6          /* turns in a row; they take more than half a second */
+/* A drop gives a file up that has failed so often in a row (on a full disk that takes some 0.6 s),
+ * or that has failed and is this long in the way of the drop. A turn that waits for another
+ * connection takes up to LW__SQLITE_BUSY_MS before it has failed: 6 s in all. */
+#define FAILURES_IN_VAIN 6
+#define DROP_NS_MAX LW__NS_PER_S
 /* How long a drain waits for what others have submitted: they may be faster than it is. */
 #define TAKE_IN_NS_MAX (30 * LW__NS_PER_S)
 
@@ -40,6 +46,10 @@ static void close_sqlite(struct lw__store *store) {
     lw__pump_stop(&sqlite->pump);
     lw__sqlite_note_close(sqlite);
     lw__sqlite_free(sqlite);
+}
+
+static void abandon(struct lw__store *store) {
+    lw__sqlite_of(store)->file->is_given_up = true;
 }
 
 static void after_turn(void *user) {
@@ -84,7 +94,9 @@ static int open_index(struct lw__sqlite *sqlite, const struct lw__store_options 
     sqlite->pump.is_synchronous = options->is_synchronous;
     sqlite->pump.user = sqlite->index;
     sqlite->index->journal = &sqlite->pump.journal; /* loading may abort some */
-    rc = lw__sqlite_load(sqlite, err);
+    rc = lw__sqlite_take_over(sqlite, err);
+    if (rc == LW_OK)
+        rc = lw__sqlite_load(sqlite, err);
     if (rc == LW_OK)
         rc = lw__sqlite_set_tokens_aside(sqlite, err);
     if (rc == LW_OK)
@@ -107,6 +119,15 @@ static const enum lw__sqlite_mode modes[] = {[LW_ROLE_OWNER] = LW__SQLITE_OWNER,
                                              [LW_ROLE_CLIENT] = LW__SQLITE_CLIENT,
                                              [LW_ROLE_READER] = LW__SQLITE_READER};
 
+/* It cannot be refused: another tool that was the last to close the file has moved the -wal file
+ * into it, and a backup has none. */
+static void warn_of_lost_log(struct lw__sqlite *sqlite) {
+    lw__log(sqlite->index->options.log, LW_LOG_WARN, "store",
+            "the last owner did not close the store, and its -wal file is gone: unless a backup "
+            "was restored, or another tool has closed the file since, its last commits are lost",
+            LW__FIELD_TEXT("path", sqlite->file->path));
+}
+
 static int open_sqlite(struct lw__store **store, const char *path,
                        const struct lw__store_options *options, lw_error *err) {
     struct lw__sqlite *sqlite = lw__alloc_zero(options->allocator, sizeof *sqlite);
@@ -124,9 +145,13 @@ static int open_sqlite(struct lw__store **store, const char *path,
         rc = is_owner ? open_index(sqlite, options, err)
                       : lw__sqlite_open_client(sqlite, options, err);
     if (rc < 0) {
+        if (sqlite->file)
+            sqlite->file->is_given_up = true; /* see struct lw__store_ops: abandon */
         lw__sqlite_free(sqlite);
         return rc;
     }
+    if (sqlite->file->has_lost_log)
+        warn_of_lost_log(sqlite);
     *store = &sqlite->index->store;
     return LW_OK;
 }
@@ -141,20 +166,25 @@ static int put_and_wait(struct lw__store *store, uint64_t now, struct lw__put *p
     int rc = index->restraints & LW__STORE_NO_PUT ? LW_ESTOPPING
                                                   : lw__index_put_locked(index, now, puts, count);
     if (rc >= 0)
-        lw__journal_await_locked(index->journal, &wait);
+        lw__journal_await_puts_locked(index->journal, &wait, puts, count);
     lw__index_unlock(index);
     if (rc < 0)
         return rc;
     int status = lw__pump_await(&sqlite->pump, &wait);
     if (status >= 0)
         return rc;
-    for (size_t i = 0; i < count; i++) { /* they were taken back, with their specs */
+    for (size_t i = 0; i < count; i++) { /* they were taken back, with their specs, or stay */
         if (puts[i].task)
             puts[i].spec = NULL;
         puts[i].task = NULL;
         puts[i].status = status;
     }
     return status;
+}
+
+static int put_by(struct lw__store *store, uint64_t now, struct lw__put *puts, size_t count,
+                  uint64_t deadline) {
+    return lw__bounded_put(&lw__sqlite_of(store)->pump, now, puts, count, deadline);
 }
 
 /* Whoever is called owns the wait from the moment that the mutex is released. */
@@ -168,7 +198,7 @@ static int put_and_call(struct lw__store *store, uint64_t now, struct lw__put *p
     if (rc >= 0) {
         wait->id = put->id;
         wait->put_status = put->status;
-        lw__journal_await_locked(index->journal, wait);
+        lw__journal_await_puts_locked(index->journal, wait, put, 1);
     }
     lw__index_unlock(index);
     if (rc >= 0 && pump->is_synchronous)
@@ -206,11 +236,46 @@ static void flush_and_call(struct lw__store *store, struct lw__journal_wait *wai
         lw__pump_run(pump);
 }
 
-/* It is not taken back: if it cannot be written now, it will be later. */
+/* Who waits for an end that is not even noted: a worker has claimed the task, and accounts for it
+ * soon. */
+struct end_wait {
+    struct lw__journal_wait wait;
+    _Atomic uint32_t is_over;
+};
+
+static void on_end_over(struct lw__journal_wait *wait) {
+    struct end_wait *me = (struct end_wait *)(void *)wait;
+    atomic_store(&me->is_over, 1); /* from here on it may be gone: a wake in vain harms nobody */
+    lw__futex_wake(&me->is_over, 1);
+}
+
+static int wait_for_end(struct end_wait *me) {
+    while (!atomic_load(&me->is_over))
+        lw__futex_wait(&me->is_over, 0, LW__NEVER);
+    return me->wait.status;
+}
+
+/* It is not taken back: if it cannot be written now, it will be later. A synchronous store is of an
+ * engine without workers: whoever has claimed the task is the caller. */
 static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
                            enum lw__change change) {
-    int rc = lw__index_change(store, now, id, change);
-    return rc >= 0 && wait_for_turn(store) < 0 ? LW_EUNSURE : rc;
+    struct lw__pump *pump = &lw__sqlite_of(store)->pump;
+    struct lw__index *index = store->index;
+    struct end_wait me = {.wait = {.over = on_end_over, .id = id}};
+    struct lw__journal_wait wait = {.over = NULL};
+    lw__index_lock(index);
+    int rc = lw__index_change_locked(index, now, id, change);
+    bool must_await_end =
+        rc == LW_OK && !pump->is_synchronous && !lw__index_is_noted_locked(index, id);
+    if (must_await_end)
+        lw__journal_await_end_locked(index->journal, &me.wait);
+    else if (rc >= 0)
+        lw__journal_await_locked(index->journal, &wait);
+    lw__index_unlock(index);
+    if (rc < 0)
+        return rc;
+    int status = must_await_end ? wait_for_end(&me) : lw__pump_await(pump, &wait);
+    return status < 0 ? LW_EUNSURE : rc;
 }
 
 /* A change of a scope is not taken back, and so the tasks are not that were put with it: if it
@@ -242,7 +307,8 @@ static int scope_change(struct lw__store *store, uint64_t now, uint64_t id, uint
                         struct lw__scope_change *change, struct lw__put *puts, size_t count) {
     mark_as_parts(puts, count);
     int rc = lw__index_scope_change(store, now, id, generation, change, puts, count);
-    return wait_for_scope(store, rc, puts, count);
+    bool must_wait = !change->is_lazy || lw__sqlite_of(store)->pump.is_synchronous;
+    return must_wait ? wait_for_scope(store, rc, puts, count) : rc;
 }
 
 /* ---- what need not be durable: a synchronous store does it nevertheless -------------------- */
@@ -293,13 +359,39 @@ static void unclaim(struct lw__store *store, uint64_t now, struct lw__task *cons
     keep_up(store);
 }
 
+/* Under the index's lock. */
+static bool has_failed_for_long_locked(const struct lw__sqlite *sqlite) {
+    uint32_t failures = sqlite->pump.failures, misses = sqlite->pump.misses;
+    bool is_late =
+        sqlite->dropped_at > 0 && lw__now(lw__clock_system()) - sqlite->dropped_at >= DROP_NS_MAX;
+    return failures >= FAILURES_IN_VAIN || ((failures > 0 || misses > 1) && is_late);
+}
+
+/* A stop that drops does not wait for ever for a disk that fails: what it could not write down runs
+ * again another time. Under the index's lock. */
+static bool is_in_vain_locked(const struct lw__sqlite *sqlite) {
+    return sqlite->index->restraints & LW__STORE_NO_CLAIM && has_failed_for_long_locked(sqlite);
+}
+
+/* Then nothing is written any more: what the handler has said is not judged by what it may have
+ * committed, and must not count. The next owner finds both. */
+static bool is_given_up(struct lw__store *store) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    lw__index_lock(store->index);
+    bool is_in_vain = is_in_vain_locked(sqlite);
+    lw__index_unlock(store->index);
+    if (is_in_vain)
+        lw__pump_give_up(&sqlite->pump);
+    return is_in_vain;
+}
+
 /* The handler may have committed that it is done, or a position: what the outbox says is taken in
  * before its other verdict counts, or a newer position. A look that is under way may have begun too
  * early; the next one has not. */
 static void look_outside(struct lw__store *store) {
     struct lw__sqlite *sqlite = lw__sqlite_of(store);
     uint32_t before = atomic_load(&sqlite->intake.looks), seen = before;
-    while (!sqlite->pump.is_synchronous && seen - before < 2) {
+    while (!sqlite->pump.is_synchronous && seen - before < 2 && !is_given_up(store)) {
         wait_for_turn(store);
         uint32_t looks = atomic_load(&sqlite->intake.looks);
         if (looks == seen) /* it could not look: another connection holds the file, perhaps */
@@ -389,27 +481,42 @@ static bool bring_forward(struct lw__store *store, uint64_t now, uint64_t *after
 }
 
 static void restrain(struct lw__store *store, uint32_t bits) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    lw__index_lock(store->index);
+    if (bits & LW__STORE_NO_CLAIM && sqlite->dropped_at == 0)
+        sqlite->dropped_at = lw__now(lw__clock_system());
+    lw__index_unlock(store->index);
     lw__index_restrain(store, bits);
     if (bits & LW__STORE_NO_HOOK)
-        lw__pump_mute(&lw__sqlite_of(store)->pump);
+        lw__pump_mute(&sqlite->pump);
 }
 
-/* A stop that drops does not wait for ever for a disk that fails: what it could not write down runs
- * again another time. */
 static bool is_quiet(struct lw__store *store, bool is_drained_too) {
     struct lw__index *index = store->index;
     bool is_quiet = lw__index_is_quiet(store, is_drained_too);
     lw__index_lock(index);
-    bool is_in_vain = !is_drained_too && lw__sqlite_of(store)->pump.failures >= FAILURES_IN_VAIN;
+    bool is_in_vain = !is_drained_too && has_failed_for_long_locked(lw__sqlite_of(store));
     is_quiet = is_quiet && (index->journal->pending == 0 || is_in_vain);
     lw__index_unlock(index);
     return is_quiet;
 }
 
+/* A file that is gone is known before anybody has to write to it: nothing is promised any more. */
+static const char *examine(struct lw__store *store, bool *is_halted, lw_error *trouble) {
+    struct lw__sqlite *sqlite = lw__sqlite_of(store);
+    if (!*is_halted && lw__sqlite_place_check_database(sqlite->file, trouble) < 0) {
+        *is_halted = true;
+        lw__pump_distrust(&sqlite->pump, trouble);
+    }
+    return lw__sqlite_trouble_word(trouble);
+}
+
 const struct lw__store_ops lw__sqlite_ops = {
     .scheme = "sqlite",
+    .has_fault = lw__sqlite_has_fault,
     .open = open_sqlite,
     .close = close_sqlite,
+    .abandon = abandon,
     .start = start,
     .kind = lw__index_kind,
     .queue = lw__index_queue,
@@ -417,6 +524,7 @@ const struct lw__store_ops lw__sqlite_ops = {
     .set_queue = lw__index_set_queue,
     .pause = lw__index_pause,
     .put = put_and_wait,
+    .put_by = put_by,
     .put_and_call = put_and_call,
     .put_plain = put_plain,
     .claim = claim,
@@ -443,6 +551,7 @@ const struct lw__store_ops lw__sqlite_ops = {
     .await = lw__index_await,
     .unawait = unawait,
     .take_in = take_in,
+    .examine = examine,
     .restrain = restrain,
     .bring_forward = bring_forward,
     .is_quiet = is_quiet,

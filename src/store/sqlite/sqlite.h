@@ -26,30 +26,49 @@ extern const struct lw__store_ops lw__sqlite_ops;
  * submits it looks at no more than that, either. */
 #define LW__INTAKE_MAX 1000
 
+/* Rows that were obeyed and stay until that is noted: at most as many as there are tasks that
+ * workers have claimed and not begun, mostly none. */
+#define LW__OBEYED_MAX 64
+
+/* A queue for which rows of the outbox wait. */
+struct lw__intake_wait {
+    uint32_t queue; /* or LW__INTAKE_OTHERS */
+    bool is_full;   /* found in this round; of those in no queue: they are left out */
+    int64_t first;  /* the first row that waits; 0: none */
+};
+
+#define LW__INTAKE_OTHERS \
+    LW_QUEUES_MAX /* who waits for another row, or for a name, is in no queue */
+
 /* What other connections ask for: intake.c. */
 struct lw__intake {
     _Atomic bool is_open; /* the engine has started */
     /* the pump's */
-    _Atomic uint32_t looks;             /* how often all that is no submit was seen */
-    _Atomic uint32_t ends;              /* how often it came to the end of the outbox */
-    _Atomic uint32_t awaited;           /* how many wait for that */
-    int64_t version;                    /* of the data, when the outbox was last looked at */
-    bool has_left;                      /* rows that wait for room, or for the end of an attempt */
-    bool has_words;                     /* some of these are no submits */
-    bool has_ended;                     /* something has, since then */
-    bool is_behind;                     /* it has not come to the end of what it could do */
-    int64_t seen;                       /* submits up to this row have been looked at */
-    int64_t waiting[LW_QUEUES_MAX + 1]; /* the first row that waits for room in a queue; the last:
-                                         * for another row. 0: none */
+    _Atomic uint32_t looks;        /* how often all that is no submit was seen */
+    _Atomic uint32_t ends;         /* how often it came to the end of the outbox */
+    _Atomic uint32_t awaited;      /* how many wait for that */
+    int64_t version;               /* of the data, when the outbox was last looked at */
+    bool has_left;                 /* rows that wait for room, or for the end of an attempt */
+    bool has_words;                /* some of these are no submits */
+    bool has_ended;                /* something has, since then */
+    bool is_behind;                /* it has not come to the end of what it could do */
+    int64_t seen;                  /* submits up to this row have been looked at */
+    struct lw__intake_wait others; /* who waits in no queue */
+    struct lw__intake_wait *waits; /* queues that have somebody waiting; in no order */
+    uint32_t wait_count, wait_capacity;
+    uint32_t *wait_of; /* by the number of a queue: its place in `waits`, plus 1; 0: none */
+    uint32_t wait_of_capacity;
+    bool has_warned_of_names; /* that there are too many */
     /* a round through those that wait */
     bool must_go_round, is_in_round;
-    bool has_taken;                  /* since those were looked at that wait for other rows */
-    bool is_full[LW_QUEUES_MAX + 1]; /* found in this round; the last: those are left out */
-    int64_t round_at;                /* how far it is */
-    int64_t still_first;             /* that waits for another row; 0: none */
+    bool has_taken;      /* since those were looked at that wait for other rows */
+    int64_t round_at;    /* how far it is */
+    int64_t still_first; /* that waits for another row; 0: none */
     bool is_watching, has_warned;
     bool is_new; /* it has just begun to watch: something may have come before that */
     int inotify; /* -1: none */
+    size_t obeyed_count;
+    int64_t obeyed[LW__OBEYED_MAX];
     size_t count;
     int64_t taken[3 * LW__INTAKE_MAX + 1]; /* rows that the present turn deletes */
 };
@@ -73,17 +92,22 @@ struct lw__sqlite {
     struct lw__reader for_workers, for_lookers; /* whoever looks does not hold up attempts */
     struct lw__running running;
     uint64_t last_generation; /* of scopes, as it was last written; the pump's */
+    int64_t nonce;            /* of this owner, as the file has it; fixed after open */
+    bool is_ousted;           /* the file has another owner's; the pump's */
     bool is_unsure;           /* what is in the file, until it was opened anew; the pump's,
                                  or of a client guarded by client_mu */
     struct lw__intake intake;
-    struct lw__mutex client_mu; /* of a client: one at a time uses the file */
-    struct lw__backlog backlog; /* of a client, guarded by client_mu */
-    int rouse_fd;               /* of a client: readable when nobody is to wait; -1: none */
-    _Atomic bool is_roused;     /* of a client: likewise */
+    struct lw__mutex client_mu;       /* of a client: one at a time uses the file */
+    _Atomic uint32_t client_releases; /* of client_mu: who has a deadline sleeps on them */
+    _Atomic uint32_t client_sleepers; /* how many do */
+    struct lw__backlog backlog;       /* of a client, guarded by client_mu */
+    int rouse_fd;                     /* of a client: readable when nobody is to wait; -1: none */
+    _Atomic bool is_roused;           /* of a client: likewise */
     struct lw__removal task_removal, history_removal, lease_removal; /* the pump's */
     uint64_t removed_rows; /* since the file was last looked at; the pump's */
     uint64_t token_bound;  /* no token above was given, as the file has it; the pump's */
     int64_t offset_ms;     /* wall time minus the clock's, for all of a turn; the pump's */
+    uint64_t dropped_at;   /* when a drop began; guarded by the index's mutex; 0: none did */
     uint64_t offset_since; /* turns have had this offset since then; 0: there was none yet */
     struct lw__pump pump;
 };
@@ -106,6 +130,12 @@ int lw__sqlite_open_client(struct lw__sqlite *sqlite, const struct lw__store_opt
 /* Whether the owner runs this task right now. */
 bool lw__sqlite_client_runs(const struct lw__sqlite *sqlite, uint64_t id);
 
+/* Takes and releases client_mu. _until gives up at a deadline (of the system's clock; LW__NEVER:
+ * none); false: it has come. */
+void lw__sqlite_client_lock(struct lw__sqlite *sqlite);
+bool lw__sqlite_client_lock_until(struct lw__sqlite *sqlite, uint64_t deadline);
+void lw__sqlite_client_unlock(struct lw__sqlite *sqlite);
+
 /* Under client_mu: the file is there, and open. LW_OK, or as an open. */
 int lw__sqlite_client_look(struct lw__sqlite *sqlite, lw_error *err);
 
@@ -118,6 +148,15 @@ int lw__sqlite_client_scope_next(struct lw__store *store, uint64_t after,
 /* ---- write.c ------------------------------------------------------------------------------ */
 
 extern const struct lw__db_ops lw__sqlite_db_ops; /* for the pump; db is a struct lw__sqlite */
+
+/* Before anything is read: writes a nonce of this owner's own into the file. From then on an owner
+ * that was there before writes nothing any more. LW_OK; otherwise with a sentence. */
+int lw__sqlite_take_over(struct lw__sqlite *sqlite, lw_error *err);
+
+/* Whether the file still has the nonce of this owner: LW_OK; LW_ESYSTEM: it has another one's, and
+ * this owner is halted for good. For whoever uses the file; what it finds in a transaction that
+ * writes holds until the end of that. */
+int lw__sqlite_check_owner(struct lw__sqlite *sqlite, lw_error *err);
 
 /* Before the first attempt: notes in the file which tokens may be given from now on, and that those
  * before are over. */
@@ -193,7 +232,7 @@ int lw__sqlite_read(struct lw__store *store, uint64_t id, void *payload, size_t 
 /* ---- intake.c ----------------------------------------------------------------------------- */
 
 /* For the pump: see struct lw__db_ops. */
-int lw__sqlite_intake(void *db, bool is_sure);
+int lw__sqlite_intake(void *db, bool is_sure, lw_error *err);
 int lw__sqlite_watch(void *db);
 bool lw__sqlite_heed(void *db);
 

@@ -21,7 +21,12 @@ static const struct trouble {
     [LW__TROUBLE_OTHER] = {LW_ESYSTEM, "SQLite refused"},
 };
 
-/* SQLite says FULL for ENOSPC at a write only; a quota, and the -shm file, are I/O errors to it. */
+static bool is_no_room(int error) {
+    return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+/* SQLite says FULL for ENOSPC at a write only; a quota, the largest size of a file, and the
+ * -shm file, are I/O errors to it. */
 static enum lw__sqlite_trouble of_io(sqlite3 *db, int code) {
     int error = db ? sqlite3_system_errno(db) : 0;
     switch (code) {
@@ -29,7 +34,7 @@ static enum lw__sqlite_trouble of_io(sqlite3 *db, int code) {
     case SQLITE_IOERR_DIR_FSYNC: return LW__TROUBLE_SYNC;
     case SQLITE_IOERR_NOMEM: return LW__TROUBLE_MEMORY;
     case SQLITE_IOERR_CORRUPTFS: return LW__TROUBLE_CORRUPT;
-    default: return error == ENOSPC || error == EDQUOT ? LW__TROUBLE_FULL : LW__TROUBLE_IO;
+    default: return is_no_room(error) ? LW__TROUBLE_FULL : LW__TROUBLE_IO;
     }
 }
 
@@ -52,7 +57,8 @@ enum lw__sqlite_trouble lw__sqlite_trouble(sqlite3 *db, int code) {
 }
 
 int lw__sqlite_explain(sqlite3 *db, int code, const char *doing, lw_error *err) {
-    const struct trouble *trouble = &troubles[lw__sqlite_trouble(db, code)];
+    enum lw__sqlite_trouble which = lw__sqlite_trouble(db, code);
+    const struct trouble *trouble = &troubles[which];
     /* The message of the connection says more than that of the code, if it is about this code. */
     bool is_last = db && sqlite3_extended_errcode(db) == code;
     int error = db ? sqlite3_system_errno(db) : 0;
@@ -62,7 +68,36 @@ int lw__sqlite_explain(sqlite3 *db, int code, const char *doing, lw_error *err) 
 
     if (trouble->status == LW_OK)
         return LW_OK;
-    return lw__error_set(err, trouble->status, code, "cannot %s: %s (%s%s%s)", doing,
-                         trouble->phrase, is_last ? sqlite3_errmsg(db) : sqlite3_errstr(code),
+    return lw__error_set(err, trouble->status, which == LW__TROUBLE_FULL ? SQLITE_FULL : code,
+                         "cannot %s: %s (%s%s%s)", doing, trouble->phrase,
+                         is_last ? sqlite3_errmsg(db) : sqlite3_errstr(code),
                          has_reason ? ": " : "", has_reason ? reason : "");
+}
+
+/* `native` is an errno where the file itself is gone (place.c) or another's (write.c), and a code
+ * of SQLite else. */
+static const char *word_of_system(int native) {
+    switch (native & 0xff) {
+    case ENOENT: return "store_missing";
+    case ESTALE: return "store_taken";
+    case ETIMEDOUT: return "store_slow";
+    case SQLITE_FULL: return "store_full";
+    case SQLITE_READONLY:
+    case SQLITE_PERM: return "store_read_only";
+    default: return "store_failing";
+    }
+}
+
+_Static_assert(ENOENT == SQLITE_INTERNAL, "a code that SQLite never gives to anybody");
+_Static_assert(ESTALE > SQLITE_DONE && ESTALE <= 0xff, "no code of SQLite at all");
+_Static_assert(ETIMEDOUT > SQLITE_DONE && ETIMEDOUT <= 0xff, "likewise");
+
+const char *lw__sqlite_trouble_word(const lw_error *trouble) {
+    switch (trouble->status) {
+    case LW_OK: return NULL;
+    case LW_EBUSY: return "store_busy";
+    case LW_ECORRUPT: return "store_damaged";
+    case LW_ENOMEM: return "no_memory";
+    default: return word_of_system(trouble->native);
+    }
 }

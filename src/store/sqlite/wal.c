@@ -9,6 +9,7 @@
  * bytes of a commit behind it: there nothing is gathered. */
 #include "store/sqlite/wal.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,8 +43,13 @@ static sqlite3_file *below(struct wal_file *wal) {
 
 /* ---- the file below ----------------------------------------------------------------------- */
 
+/* A quota, or the largest size of a file, is an I/O error to SQLite; here it is "full", as a full
+ * disk is. */
 static int write_below(struct wal_file *wal, const void *bytes, int count, sqlite3_int64 at) {
-    return below(wal)->pMethods->xWrite(below(wal), bytes, count, at);
+    errno = 0;
+    int code = below(wal)->pMethods->xWrite(below(wal), bytes, count, at);
+    bool is_full = code == SQLITE_IOERR_WRITE && (errno == EDQUOT || errno == EFBIG);
+    return is_full ? SQLITE_FULL : code;
 }
 
 /* What was gathered is in the file, so its memory is free. Without room it stays as it was. */

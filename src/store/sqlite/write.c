@@ -3,7 +3,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/random.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,11 +389,11 @@ static void look_at_clock(struct lw__sqlite *sqlite) {
     sqlite->offset_since = lw__now(sqlite->index->options.clock);
 }
 
-static int begin(void *db, lw_error *err) {
-    const struct lw__sqlite *sqlite = db;
-    look_at_clock(db);
-    int rc = lw__sqlite_place_check(sqlite->file, err);
-    return rc == LW_OK ? run(db, LW__SQL_BEGIN, err) : rc;
+static void start(void *db, bool has_failed) {
+    struct lw__sqlite *sqlite = db;
+    sqlite->file->patience = (struct lw__sqlite_patience){
+        .ms = has_failed ? LW__SQLITE_BUSY_MS - LW__PUMP_RETRY_MS_MAX : LW__SQLITE_BUSY_MS,
+        .is_shared = true};
 }
 
 static int put_meta(struct lw__sqlite *sqlite, const char *name, uint64_t value, lw_error *err) {
@@ -400,6 +402,77 @@ static int put_meta(struct lw__sqlite *sqlite, const char *name, uint64_t value,
     sqlite3_bind_int64(s, 2, (int64_t)value);
     return run(sqlite, LW__SQL_META_PUT, err);
 }
+
+/* ---- whose the file is -------------------------------------------------------------------- */
+
+/* The lock on the -owner file keeps others out as long as that file is there. If somebody deletes
+ * it, a second owner can come; so each owner writes a nonce into the file when it opens it, and
+ * whoever finds another one than its own, in the transaction that it is about to write in, is not
+ * the owner any more. What it has in memory is out of date from that moment on, for good. */
+
+#define OWNER_KEY "owner_nonce"
+
+static int refuse_ousted(const struct lw__sqlite *sqlite, lw_error *err) {
+    char who[40] = "";
+    int64_t pid = lw__sqlite_owner_find(sqlite->file->path);
+    if (pid > 0)
+        snprintf(who, sizeof who, " (process %lld)", (long long)pid);
+    return lw__error_set(err, LW_ESYSTEM, ESTALE,
+                         "another owner has taken the store%s: its -owner file was deleted, or its "
+                         "tables were replaced; nothing is written or accepted here any more, "
+                         "stop this process: %s",
+                         who, sqlite->file->path);
+}
+
+int lw__sqlite_check_owner(struct lw__sqlite *sqlite, lw_error *err) {
+    sqlite3_stmt *s = statement(sqlite, LW__SQL_META_GET);
+    lw__sqlite_bind_text(s, 1, OWNER_KEY);
+    int code = sqlite3_step(s);
+    bool is_mine = code == SQLITE_ROW && sqlite3_column_int64(s, 0) == sqlite->nonce;
+    int rc = lw__sqlite_explain(sqlite->file->db, code, "look whose the store is", err);
+    sqlite3_reset(s);
+    sqlite->is_ousted |= rc == LW_OK && !is_mine;
+    return rc == LW_OK && !is_mine ? refuse_ousted(sqlite, err) : rc;
+}
+
+static int begin(void *db, lw_error *err) {
+    struct lw__sqlite *sqlite = db;
+    look_at_clock(db);
+    if (sqlite->is_ousted)
+        return refuse_ousted(sqlite, err);
+    int rc = lw__sqlite_place_check(sqlite->file, err);
+    if (rc == LW_OK)
+        rc = run(db, LW__SQL_BEGIN, err);
+    if (rc < 0)
+        return rc;
+    rc = lw__sqlite_check_owner(sqlite, err);
+    if (rc < 0)
+        run(db, LW__SQL_ROLLBACK, NULL);
+    return rc;
+}
+
+/* Ends a transaction of its own: commits it, or nothing of it counts. */
+static int end(struct lw__sqlite *sqlite, int rc, lw_error *err) {
+    if (rc == LW_OK)
+        rc = run(sqlite, LW__SQL_COMMIT, err);
+    if (rc < 0 && !sqlite3_get_autocommit(sqlite->file->db))
+        run(sqlite, LW__SQL_ROLLBACK, NULL);
+    return rc;
+}
+
+int lw__sqlite_take_over(struct lw__sqlite *sqlite, lw_error *err) {
+    struct lw__random random;
+    int rc = lw__random_seed_from_system(&random, err);
+    if (rc == LW_OK)
+        rc = run(sqlite, LW__SQL_BEGIN, err);
+    if (rc < 0)
+        return rc;
+    sqlite->nonce = (int64_t)(lw__random_next(&random) >> 1);
+    rc = put_meta(sqlite, OWNER_KEY, (uint64_t)sqlite->nonce, err);
+    return end(sqlite, rc, err);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------- */
 
 /* An attempt begins without a write: so tokens are set aside in the file before they are given,
  * more of them than tasks can be claimed between two commits. */
@@ -414,15 +487,25 @@ static int set_tokens_aside(struct lw__sqlite *sqlite, uint64_t last_token, lw_e
 }
 
 int lw__sqlite_set_tokens_aside(struct lw__sqlite *sqlite, lw_error *err) {
-    int rc = put_meta(sqlite, "over_token", sqlite->index->last_token, err);
-    return rc == LW_OK ? set_tokens_aside(sqlite, sqlite->index->last_token, err) : rc;
+    int rc = begin(sqlite, err);
+    if (rc < 0)
+        return rc;
+    rc = put_meta(sqlite, "over_token", sqlite->index->last_token, err);
+    if (rc == LW_OK)
+        rc = set_tokens_aside(sqlite, sqlite->index->last_token, err);
+    return end(sqlite, rc, err);
 }
 
 void lw__sqlite_note_close(struct lw__sqlite *sqlite) {
     struct lw__index *index = sqlite->index;
-    if (sqlite->pump.failures == 0 && index->journal->pending == 0 && index->claimed == 0)
-        put_meta(sqlite, "over_token", index->last_token, NULL);
+    start(sqlite, false);
+    bool is_over =
+        sqlite->pump.failures == 0 && index->journal->pending == 0 && index->claimed == 0;
+    if (is_over && begin(sqlite, NULL) == LW_OK)
+        end(sqlite, put_meta(sqlite, "over_token", index->last_token, NULL), NULL);
 }
+
+/* ---- the end of a turn -------------------------------------------------------------------- */
 
 /* Whether a commit that failed has left nothing behind. SQLite rolls back whatever has failed; but
  * what it had written by then may be whole, and count after a crash. Only a write that found no
@@ -440,6 +523,7 @@ static int doubt(struct lw__sqlite *sqlite, lw_error *err) {
 /* The counters go with what they have counted, so that no id is ever given twice. */
 static int commit(void *db, lw_error *err) {
     struct lw__sqlite *sqlite = db;
+    struct lw__sqlite_file *file = sqlite->file;
     struct lw__index *index = sqlite->index;
     lw__index_lock(index);
     uint64_t last_id = index->last_id, last_token = index->last_token;
@@ -453,6 +537,8 @@ static int commit(void *db, lw_error *err) {
     if (rc == LW_OK)
         rc = put_meta(sqlite, "last_id", last_id, err);
     if (rc == LW_OK)
+        rc = lw__sqlite_identity_put_number(file, file->commit_number + 1, err);
+    if (rc == LW_OK)
         rc = set_tokens_aside(sqlite, last_token, err);
     if (rc == LW_OK && generation != sqlite->last_generation) /* few have scopes at all */
         rc = put_meta(sqlite, "last_scope", last_scope, err);
@@ -464,7 +550,10 @@ static int commit(void *db, lw_error *err) {
     rc = run(sqlite, LW__SQL_COMMIT, err);
     sqlite->file->log.is_committing = false;
     if (rc < 0)
-        return is_undone(sqlite, err->native) ? rc : doubt(sqlite, err);
+        return is_undone(sqlite, sqlite3_extended_errcode(sqlite->file->db)) ? rc
+                                                                             : doubt(sqlite, err);
+    file->commit_number++;
+    lw__sqlite_checkpoint_if_long(file);
     sqlite->intake.count = 0;
     sqlite->last_generation = generation;
     return LW_OK;
@@ -479,6 +568,7 @@ static void rollback(void *db) {
 }
 
 const struct lw__db_ops lw__sqlite_db_ops = {
+    .start = start,
     .begin = begin,
     .write = write_entries,
     .commit = commit,

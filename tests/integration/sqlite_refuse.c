@@ -1,0 +1,154 @@
+/* What the server says while it cannot write: a disk that is full, a file that another connection
+ * holds, one that was deleted. All of it goes by when its cause has gone. */
+#include "gate.h"
+#include "own_sqlite.h"
+#include "served.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct served s;
+
+/* ---- help ---------------------------------------------------------------------------------- */
+
+static void say_into_file(void) {
+    int fd = open("log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || signal(SIGXFSZ, SIG_IGN) == SIG_ERR)
+        _exit(126);
+}
+
+/* How often the log has it. */
+static int logged(const char *part) {
+    static char text[65536];
+    FILE *file = fopen("log", "r");
+    CHECK(file != NULL);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* A task to be claimed, and one to be cancelled. */
+static void start_with_tasks(void) {
+    served_start_with(&s, NULL, say_into_file);
+    served_expect(&s, 200, "GET /readyz", NULL);
+    served_expect(&s, 201, "POST /v1/queues/q/tasks?kind=k", "x");
+    served_expect(&s, 201, "POST /v1/queues/other/tasks?kind=k", "x");
+}
+
+static void assert_refused(const char *what, const char *body, const char *word) {
+    char code[64];
+    struct answer a = served_ask(&s, what, body);
+    if (a.code != 503)
+        fprintf(stderr, "%s: %d %s\n", what, a.code, a.body);
+    assert_int_equal(a.code, 503);
+    assert_has(a.head, "Retry-After: 1\r\n");
+    snprintf(code, sizeof code, "\"code\":\"%s\"", word);
+    assert_has(a.body, code);
+    answer_free(&a);
+}
+
+static void assert_not_ready(const char *word) {
+    struct answer a = served_ask(&s, "GET /readyz", NULL);
+    assert_int_equal(a.code, 503);
+    assert_has(a.head, "Retry-After: 1\r\n");
+    assert_has(a.body, word);
+    answer_free(&a);
+    served_expect(&s, 200, "GET /healthz", NULL);
+}
+
+/* Everything that has to be written is refused, and what is only read is not. */
+static void assert_refuses_all(const char *word) {
+    assert_refused("POST /v1/queues/q/tasks?kind=k", "y", word);
+    assert_not_ready(word);
+    assert_refused("POST /v1/tasks", "[{\"kind\":\"k\"},{\"kind\":\"k\"}]", word);
+    assert_refused("POST /v1/queues/q/claim", NULL, word);
+    assert_refused("POST /v1/queues/empty/claim?wait=20s", NULL, word);
+    assert_refused("POST /v1/tasks/2/cancel", NULL, word);
+    served_expect(&s, 200, "GET /v1/tasks/1", NULL);
+    const char *figures = served_expect(&s, 200, "GET /metrics", NULL);
+    assert_has(figures, "legwork_store_halted 1\n");
+    assert_has(figures, "legwork_store_commit_age_seconds ");
+    CHECK(!strstr(figures, "legwork_store_errors_total 0\n"));
+}
+
+static void assert_recovers(void) {
+    served_await(&s, "GET /readyz", "ready\n", NULL, 0);
+    served_expect(&s, 201, "POST /v1/queues/q/tasks?kind=k", "z");
+    served_await(&s, "GET /metrics", "legwork_store_halted 0\n", NULL, 0);
+    assert_has(served_expect(&s, 200, "GET /v1/tasks/2", NULL), "\"aborted\"");
+    assert_has(served_expect(&s, 200, "POST /v1/queues/q/claim", NULL), "\"id\":1");
+    await_that(logged("the store can be written again") > 0);
+    assert_int_equal(logged("the store can be written again"), 1);
+    CHECK(logged("a turn could not be written") >= 1);
+    served_stop(&s);
+}
+
+static void limit_files(rlim_t size) {
+    struct rlimit limit = {size, RLIM_INFINITY};
+    CHECK(prlimit(s.pid, RLIMIT_FSIZE, &limit, NULL) == 0);
+}
+
+/* ---- what can happen ----------------------------------------------------------------------- */
+
+TEST(a_server_without_trouble_has_figures_that_say_so) {
+    start_with_tasks();
+    const char *figures = served_expect(&s, 200, "GET /metrics", NULL);
+    assert_has(figures, "legwork_store_errors_total 0\n");
+    assert_has(figures, "legwork_store_halted 0\n");
+    served_stop(&s);
+    assert_int_equal(logged("error "), 0);
+}
+
+TEST(a_full_disk_is_said_wherever_something_is_to_be_written) {
+    start_with_tasks();
+    limit_files(4096);
+    assert_refuses_all("store_full");
+    limit_files(RLIM_INFINITY);
+    assert_recovers();
+}
+
+TEST(a_file_that_another_holds_is_said_wherever_something_is_to_be_written) {
+    start_with_tasks();
+    sqlite3 *db = connect_db("tasks.db");
+    run_sql(db, "BEGIN IMMEDIATE");
+    assert_refuses_all("store_busy");
+    run_sql(db, "COMMIT");
+    sqlite3_close(db);
+    assert_recovers();
+}
+
+TEST(a_file_that_is_gone_is_said_before_anything_is_to_be_written) {
+    start_with_tasks();
+    CHECK(rename("tasks.db", "elsewhere") == 0);
+    assert_not_ready("store_missing");
+    assert_refuses_all("store_missing");
+    CHECK(rename("elsewhere", "tasks.db") == 0);
+    assert_recovers();
+}
+
+/* It waits, and the trouble comes meanwhile. */
+TEST(a_claim_that_waits_ends_with_the_reason) {
+    start_with_tasks();
+    int fd = served_connect(&s);
+    send_request(fd, "POST /v1/queues/empty/claim?wait=2s", NULL, 0);
+    served_await(&s, "GET /metrics", "legwork_http_waiting_requests 1\n", NULL, 0);
+    CHECK(rename("tasks.db", "elsewhere") == 0);
+    assert_not_ready("store_missing");
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 503);
+    assert_has(a.body, "store_missing");
+    answer_free(&a);
+    close(fd);
+    CHECK(rename("elsewhere", "tasks.db") == 0);
+    served_await(&s, "GET /readyz", "ready\n", NULL, 0);
+    served_stop(&s);
+}
