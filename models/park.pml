@@ -1,13 +1,14 @@
 /* Parking and waking: nobody sleeps while work is queued, and a stop loses nothing.
  *
  * A model of src/pool/attention.c and what it touches: submitters that push and look whether anybody
- * attends; workers that take, withdraw, run, give, sleep and leave; a draining stop (park_stop.pml);
- * and the monitor, which revokes the attention of a hurrying worker that sits in a slow task
- * (park_hurry.pml). A step here is one atomic access there, in the order of the program; the function
- * it stands in is named beside it. In C all of them are sequentially consistent: that they interleave
- * is all that can happen.
+ * attends or is expected; workers that take, withdraw, run, give, spin, sleep and leave; a draining
+ * stop (park_stop.pml); and the monitor, which revokes the attention of a hurrying worker that sits in
+ * a slow task (park_hurry.pml). A step here is one atomic access there, in the order of the program;
+ * the function it stands in is named beside it. In C all of them are sequentially consistent: that
+ * they interleave is all that can happen.
  *
- * Left out: batches (batch.pml), waiting for room (room.pml), workers that quit.
+ * Time is left out, and so is chance: an expectation may be over at any moment, or never. Also left
+ * out: batches (batch.pml), waiting for room (room.pml), workers that quit, lw__attention_reinforce.
  *
  * How a lost wake-up shows: the first task ends only when a second one has begun, which takes two
  * workers. If one of them sleeps through it nothing moves any more before everything has run, and
@@ -20,8 +21,9 @@
  *     EARLY_DROP     it gives up its attention, looks again, and enters the lot only then
  *     EARLY_LOOK     a submitter looks who attends before it pushes
  *     NO_PASS_ON     who withdraws last does not look whether somebody else should wake
- *     NO_LOOK_AGAIN  who has counted a sleeper and found none does not look again (wake_first) …
- *     NO_LOOK_AFTER  … nor does who wakes all: a push that is half done when a stop comes is missed
+ *     NO_TAKE_BACK   a submitter that expects a sleeper and finds none leaves it expected …
+ *     NO_LOOK_AGAIN  … or takes that back and does not look again (wake_first)
+ *     NO_CLEAR       a worker that comes up stays expected while it runs a task
  *     SHOW_FIRST     attention is shown before it is counted, and may be revoked in between
  *     MODE_FIRST     a stop sets the mode before it closes the ring
  *     NO_REVOKE      the monitor does nothing
@@ -35,6 +37,7 @@
 #define TIME_OUTS 0    /* so many sleeps may end by themselves; without a limit they would cover up for
                           everything */
 #define CAN_HURRY 0    /* worker 0 may stay attentive while it runs, and there is a monitor */
+#define CAN_SPIN 1     /* a worker may spin before it sleeps */
 #define IS_STOPPED 0   /* a stop comes at any time */
 #endif
 
@@ -51,8 +54,9 @@ bool is_listed[WORKERS], is_woken[WORKERS];
 byte idle_count, oldest;
 
 /* the pool */
-short attentive = WORKERS;         /* crew.c, grow_locked: given before the thread starts */
-bool is_attending[WORKERS] = true; /* w->is_attending */
+short attentive;
+bool is_expected = true;    /* pool->expected_until != 0; crew.c, grow_locked: of the new threads */
+bool is_attending[WORKERS]; /* w->is_attending */
 bool is_stopping;
 byte settled; /* the sum of all w->settled */
 
@@ -102,19 +106,28 @@ inline wake_first(found) { /* lw__attention_wake_first */
             if
             :: !has_work -> break
             :: else ->
-                atomic { /* compare and exchange 0 for 1 */
+                found = is_expected; /* is_overdue */
+                if
+                :: found -> break /* its time is not over */
+                :: true
+                fi;
+                atomic { /* compare and exchange */
                     if
-                    :: attentive == 0 -> attentive = 1
-                    :: else -> break
+                    :: is_expected == found -> is_expected = true
+                    :: is_expected || found -> break /* another moment, or over */
                     fi
                 }
                 wake_one(true, found);
                 if
                 :: found -> break
-                :: else ->
-                    uncount(found)
+                :: else
+#ifdef NO_TAKE_BACK
+                    ; break
+#else
+                    ; is_expected = false
 #ifdef NO_LOOK_AGAIN
                     ; break
+#endif
 #endif
                 fi
             fi
@@ -128,19 +141,10 @@ inline wake_all(found) { /* lw__attention_wake_all */
     :: sleepers == 0 -> break
     :: else ->
         sleepers--;
-        attentive++; /* wake_another */
         wake_one(false, found);
         if
         :: found
-        :: else ->
-            uncount(found);
-#ifndef NO_LOOK_AFTER
-            if
-            :: found -> wake_first(found)
-            :: else
-            fi;
-#endif
-            break
+        :: else -> break
         fi
     od
 }
@@ -173,7 +177,14 @@ inline give() { /* lw__attention_give; one step for the same reason */
 #endif
 }
 
-inline drop_attention() { /* in lw__attention_sleep */
+inline come_up() { /* lw__attention_come_up */
+    give();
+#ifndef NO_CLEAR
+    is_expected = false
+#endif
+}
+
+inline drop_attention() { /* in lw__attention_sleep, lw__attention_spin */
     atomic {
         if
         :: is_attending[me] -> is_attending[me] = false; uncount(found)
@@ -224,6 +235,7 @@ proctype submitter(byte count; bool is_second) { /* lw_pool_submit, so many time
 proctype worker(byte me) { /* lw__worker_main, work */
     byte position, sleepers;
     bool found, is_hurrying;
+    come_up();
 again:
     atomic { /* take, lw__ring_pop */
         if
@@ -247,6 +259,17 @@ nothing: /* await_work */
     if
     :: may_end -> goto leave
     :: else
+    fi;
+    if
+    :: CAN_SPIN -> /* lw__spin_for_work */
+        is_expected = true;
+        drop_attention();
+        if /* poll */
+        :: has_work -> come_up(); goto again
+        :: true
+        fi;
+        come_up()
+    :: true
     fi;
     /* lw__attention_sleep */
 #ifdef EARLY_DROP
@@ -289,10 +312,8 @@ stay:
         :: else -> goto woken
         fi
     }
-    give();
-    goto again;
 woken:
-    is_attending[me] = true; /* whoever woke us has counted us */
+    come_up();
     goto again;
 
 leave: /* lw__crew_leave */

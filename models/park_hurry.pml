@@ -6,5 +6,6 @@
 #define SECOND_TASKS 1
 #define TIME_OUTS 1
 #define CAN_HURRY 1
+#define CAN_SPIN 1
 #define IS_STOPPED 0
 #include "park.pml"

@@ -6,5 +6,6 @@
 #define SECOND_TASKS 0
 #define TIME_OUTS 0
 #define CAN_HURRY 0
+#define CAN_SPIN 1
 #define IS_STOPPED 1
 #include "park.pml"

@@ -7,8 +7,6 @@
 #include "base/futex.h"
 #include "pool/pool_internal.h"
 
-#include <sched.h>
-
 #define CALL_POLLS 400 /* of about 40 ns: as long as falling asleep would cost */
 
 enum { CALL_OPEN = 0, CALL_ASLEEP = 1, CALL_ENDED = 2, CALL_DROPPED = 3 };
@@ -51,15 +49,14 @@ void lw__pool_end_call(struct lw__runner *runner) {
         end_call(call, CALL_ENDED);
 }
 
-static uint32_t await_end(struct call *call) {
+/* Touches nothing of the pool, which may be gone when the task has ended. */
+static uint32_t await_end(struct call *call, int polls) {
     uint32_t state;
-    for (int i = 0; i < CALL_POLLS; i++) {
+    for (int i = 0; i < polls; i++) {
         state = atomic_load_explicit(&call->state, memory_order_acquire);
         if (state != CALL_OPEN)
             return state;
         lw__spin_pause();
-        if (i % 64 == 63)
-            sched_yield(); /* the worker may wait for this very core */
     }
     LW__POINT("call: about to sleep");
     uint32_t open = CALL_OPEN;
@@ -75,8 +72,9 @@ int lw_pool_run(lw_pool *pool, lw_pool_fn fn, void *arg) {
     if (!lw__pool_is_alive(pool))
         return LW_EFORKED;
     struct call call = {.fn = fn, .arg = arg};
+    int polls = lw__spin_may(pool) ? CALL_POLLS : 0;
     int rc = lw__pool_submit_call(pool, &call);
     if (rc < 0)
         return rc;
-    return await_end(&call) == CALL_DROPPED ? LW_ECANCELED : LW_OK;
+    return await_end(&call, polls) == CALL_DROPPED ? LW_ECANCELED : LW_OK;
 }

@@ -125,6 +125,9 @@ struct lw__worker {
     uint32_t streak;           /* batches since it last slept */
     uint64_t idle_since;       /* when it last ran out of work; 0: it has not */
     uint64_t gap_ns;           /* how long it is out of work, lately */
+    uint32_t poll_rounds;      /* for asking now and then */
+    long losses;               /* of its core, as the kernel counted them … */
+    uint64_t losses_at;        /* … then; 0: it has slept since */
     bool has_just_woken;
     bool has_run;                  /* a task, since its thread has started */
     struct lw__ring_item *reserve; /* LW_POOL_RESERVE cells, made at the first use */
@@ -202,6 +205,10 @@ struct lw_pool {
     _Atomic uint64_t stop_deadline; /* of a drain that nobody waits for; LW__NEVER: none */
     _Atomic uint32_t
         attentive; /* workers that will look at the queue before they sleep or run something slow */
+    _Atomic uint64_t expected_until;  /* a worker that may not be running will do so; 0: none */
+    _Atomic uint64_t busy_until;      /* nobody spins: the machine was busy; 0: it never was */
+    _Atomic uint32_t busy_ns;         /* how long that pause is; 0: there was none */
+    _Atomic int waker_cpu;            /* the core of the thread that woke a worker last */
     _Atomic uint32_t orphans;         /* tasks in batches that any worker may take */
     _Atomic uint32_t mean_ns;         /* of a task, as the last worker saw it */
     _Atomic uint32_t hurrying;        /* workers that do */
@@ -216,7 +223,8 @@ struct lw_pool {
     /* the idle worker that spins, one at a time */
     _Alignas(LW__CACHE_LINE) _Atomic uint32_t has_spinner;
     _Atomic uint32_t has_room_spinner; /* a submitter that waits for room, likewise */
-    uint64_t spin_credit_ns;           /* spinner only */
+    /* spinner only */
+    uint64_t spin_credit_ns;
     uint64_t spin_credit_at;
 
     /* one task at a time whose wait in the queue is measured */
@@ -295,7 +303,14 @@ static inline bool lw__attention_is_missing(lw_pool *pool) {
            && lw__lot_count(&pool->idle) > 0;
 }
 
-void lw__attention_give(struct lw__worker *w); /* "I will look at the queue" */
+/* A worker is expected to look at the queue, or none any more. */
+void lw__attention_expect(lw_pool *pool);
+void lw__attention_expect_none(lw_pool *pool);
+
+void lw__attention_give(struct lw__worker *w);    /* "I will look at the queue" */
+void lw__attention_come_up(struct lw__worker *w); /* the same, of a worker that was expected */
+/* An attentive worker spins: it is only expected, until then, and comes up when it ends. */
+void lw__attention_spin(struct lw__worker *w, uint64_t until);
 void lw__attention_withdraw(
     struct lw__worker *w); /* "I might not, for a while": passes the duty on */
 void lw__attention_reinforce(struct lw__worker *w, uint32_t taken); /* a backlog wakes another */
@@ -401,6 +416,9 @@ bool lw__worker_reserve(struct lw__worker *w, struct lw__ring_item item);
 
 /* Looks for work for a while; true: there is some. */
 bool lw__spin_for_work(struct lw__worker *w);
+
+/* Whether to spin at all: it was not forbidden, and the machine is not busy, as far as is known. */
+bool lw__spin_may(lw_pool *pool);
 
 /* A breath between two batches, so that several tasks gather. */
 void lw__spin_lull(struct lw__worker *w);

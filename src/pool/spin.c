@@ -8,11 +8,19 @@
  * given share of one core. By default that is a small one, spent where it pays best: just after a
  * worker was woken, when the next task is nearer than usual because time has passed until it was
  * up. A program that wants lower latency buys it with spin_percent.
+ *
+ * Spinning is for machines with a core to spare. A thread that spins uses up what the scheduler
+ * owes it, and then waits behind its neighbours for whole slices of milliseconds, while a sleeper
+ * runs at once when it is woken. So a spinner never yields its core (a yield asks to be put behind
+ * them), and now and then asks the kernel how often it has lost it: if that was more often than once in
+ * LOSS_NS, the machine is busy, and no thread spins in this pool for a while. That while grows as
+ * long as each new try ends in the same way.
  */
 #include "base/futex.h"
 #include "pool/pool_internal.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #define FIRST_POLLS 32 /* before the clock is read at all: half a microsecond */
 #define SHORT_SPIN_NS (10 * LW__NS_PER_US)
@@ -20,6 +28,53 @@
 #define LONG_SPIN_NS LW__NS_PER_MS /* idle for longer than this, a worker sleeps in any case */
 #define GAP_CLIP_NS (100 * LW__NS_PER_US) /* so that one long pause is soon forgotten */
 #define LULL_MAX 127                      /* breaths of about 15 ns: two microseconds */
+#define TRUST_NS (5 * LW__NS_PER_US)      /* a spinner is expected so long after its last look */
+#define CHECK_ROUNDS 64 /* of polls, between two questions to the kernel of 300 ns each */
+#define LOSS_NS \
+    (10 * LW__NS_PER_MS) /* slices are 1 to 4 ms; an idle machine takes a core away a few
+                                      * times a second */
+#define PAUSE_NS (20 * LW__NS_PER_MS)
+#define PAUSE_NS_MAX (640 * LW__NS_PER_MS)
+
+/* ---- a busy machine ----------------------------------------------------------------------- */
+
+bool lw__spin_may(lw_pool *pool) {
+    uint64_t until = atomic_load_explicit(&pool->busy_until, memory_order_relaxed);
+    if (pool->set.spin_percent < 0)
+        return false;
+    return until == 0 || lw__now(pool->set.clock) >= until;
+}
+
+/* A try that fails soon after the last pause makes the next pause twice as long. Two workers that
+ * find it out at once do no harm. */
+static void pause_spinning(lw_pool *pool, uint64_t now) {
+    uint64_t until = atomic_load_explicit(&pool->busy_until, memory_order_relaxed);
+    uint64_t pause_ns = atomic_load_explicit(&pool->busy_ns, memory_order_relaxed);
+    bool is_again = pause_ns > 0 && now < until + pause_ns;
+    pause_ns = is_again ? pause_ns * 2 : PAUSE_NS;
+    pause_ns = pause_ns < PAUSE_NS_MAX ? pause_ns : PAUSE_NS_MAX;
+    atomic_store_explicit(&pool->busy_ns, (uint32_t)pause_ns, memory_order_relaxed);
+    atomic_store_explicit(&pool->busy_until, now + pause_ns, memory_order_relaxed);
+}
+
+/* Counts a round of polls, and now and then asks how often this thread has lost its core since it
+ * slept last (a sleeper's own wake-ups take cores away, too). True: too often, and spinning
+ * pauses. */
+static bool has_lost_core(struct lw__worker *w) {
+    struct rusage usage;
+    if (++w->poll_rounds % CHECK_ROUNDS != 0 || getrusage(RUSAGE_THREAD, &usage) < 0)
+        return false;
+    uint64_t now = lw__now(w->runner.pool->set.clock), since = now - w->losses_at;
+    uint64_t losses = (uint64_t)(usage.ru_nivcsw - w->losses);
+    bool is_busy = w->losses_at != 0 && losses > 0 && since < losses * LOSS_NS;
+    w->losses = usage.ru_nivcsw;
+    w->losses_at = now;
+    if (is_busy)
+        pause_spinning(w->runner.pool, now);
+    return is_busy;
+}
+
+/* ---- an idle worker ----------------------------------------------------------------------- */
 
 static bool poll(lw_pool *pool, int times) {
     for (int i = 0; i < times; i++) {
@@ -31,24 +86,27 @@ static bool poll(lw_pool *pool, int times) {
 }
 
 /* Spins until `deadline`; true: there is something. *now is when it ended. */
-static bool poll_until(lw_pool *pool, uint64_t *now, uint64_t deadline) {
+static bool poll_until(struct lw__worker *w, uint64_t *now, uint64_t deadline) {
+    lw_pool *pool = w->runner.pool;
     bool is_found = false;
     while (!is_found && *now < deadline) {
+        lw__attention_spin(w, *now + TRUST_NS);
         is_found = poll(pool, 64);
-        if (!is_found)
-            sched_yield(); /* whoever brings the work may wait for this very core */
         *now = lw__now(pool->set.clock);
+        if (has_lost_core(w))
+            break;
     }
     return is_found;
 }
 
 /* Spins for at most `wanted`, or not at all if there is not `needed` of credit. */
-static bool spin_on_credit(lw_pool *pool, uint64_t *now, uint64_t wanted, uint64_t needed) {
+static bool spin_on_credit(struct lw__worker *w, uint64_t *now, uint64_t wanted, uint64_t needed) {
+    lw_pool *pool = w->runner.pool;
     uint64_t start = *now, elapsed = start - pool->spin_credit_at;
     int percent = pool->set.spin_percent > 0 ? pool->set.spin_percent : DEFAULT_PERCENT;
     uint64_t credit = pool->spin_credit_ns + elapsed * (uint64_t)percent / 100;
     credit = credit < wanted ? credit : wanted; /* more is not kept: idleness must not add up */
-    bool is_found = credit >= needed && poll_until(pool, now, start + credit);
+    bool is_found = credit >= needed && poll_until(w, now, start + credit);
     uint64_t spent = *now - start;
     pool->spin_credit_ns = spent < credit ? credit - spent : 0;
     pool->spin_credit_at = start;
@@ -61,31 +119,47 @@ static void learn_gap(struct lw__worker *w, uint64_t gap_ns) {
 
 static bool spin(struct lw__worker *w) {
     lw_pool *pool = w->runner.pool;
+    bool is_busy = has_lost_core(w);
     if (poll(pool, FIRST_POLLS))
         return learn_gap(w, 0), true;
     uint64_t start = lw__now(pool->set.clock), now = start;
     w->idle_since = start;
+    if (is_busy)
+        return false;
     bool is_soon = w->gap_ns <= SHORT_SPIN_NS;
-    bool is_found = is_soon && poll_until(pool, &now, start + SHORT_SPIN_NS);
+    bool is_found = is_soon && poll_until(w, &now, start + SHORT_SPIN_NS);
     if (!is_found && pool->set.spin_percent > 0)
-        is_found = spin_on_credit(pool, &now, LONG_SPIN_NS, 1);
+        is_found = spin_on_credit(w, &now, LONG_SPIN_NS, 1);
     else if (!is_soon && w->has_just_woken)
-        is_found = spin_on_credit(pool, &now, SHORT_SPIN_NS, SHORT_SPIN_NS);
+        is_found = spin_on_credit(w, &now, SHORT_SPIN_NS, SHORT_SPIN_NS);
+    if (now > start)
+        lw__attention_come_up(w);
     if (is_found)
         lw__spin_learn(w);
     return is_found;
 }
 
+/* A worker that was woken onto the core of the submitter keeps it from going on: what it would wait
+ * for cannot come. */
+static bool is_beside_waker(const struct lw__worker *w) {
+    return w->has_just_woken
+           && sched_getcpu()
+                  == atomic_load_explicit(&w->runner.pool->waker_cpu, memory_order_relaxed);
+}
+
 bool lw__spin_for_work(struct lw__worker *w) {
     lw_pool *pool = w->runner.pool;
     bool is_found = false;
-    bool is_worth_it = pool->set.spin_percent >= 0 && lw__pool_stop_mode(pool) == LW__OPEN;
+    bool is_worth_it =
+        lw__pool_stop_mode(pool) == LW__OPEN && lw__spin_may(pool) && !is_beside_waker(w);
     if (is_worth_it && atomic_exchange(&pool->has_spinner, 1) == 0) {
         is_found = spin(w);
         atomic_store_explicit(&pool->has_spinner, 0, memory_order_release);
     }
     if (!is_found && w->idle_since == 0)
         w->idle_since = lw__now(pool->set.clock);
+    if (!is_found)
+        w->losses_at = 0;
     w->has_just_woken = false;
     return is_found;
 }

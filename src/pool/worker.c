@@ -334,7 +334,7 @@ void *lw__worker_main(void *arg) {
     w->has_run = false;
     run_claimed(w, 0); /* after a task that has ended the thread before this one */
     run_reserve(w);
-    lw__attention_give(w);
+    lw__attention_come_up(w);
     if (!w->is_dismissed)
         work(w);
     publish_settled(w);
