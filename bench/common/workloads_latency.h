@@ -130,6 +130,7 @@ static void run_after_idleness(const char *name, long tasks) {
     producer_close(producer);
     pool_close(pool);
     bench_report(name, "start_p50", sample_percentile(samples + warm_up, count, 1, 50), "ns");
+    bench_report(name, "start_p99", sample_percentile(samples + warm_up, count, 1, 99), "ns");
     bench_report(name, "submit_p50", sample_percentile(samples + warm_up, count, 0, 50), "ns");
     bench_report(name, "idle_cpu", idle_cores, "cores");
     free(samples);

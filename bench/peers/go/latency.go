@@ -123,6 +123,7 @@ func runAfterIdleness(name string, tasks int) {
 	idle := idleCores()
 	p.close()
 	report(name, "start_p50", startPercentile(samples[warmUp:], 50), "ns")
+	report(name, "start_p99", startPercentile(samples[warmUp:], 99), "ns")
 	report(name, "submit_p50", submitPercentile(samples[warmUp:], 50), "ns")
 	report(name, "idle_cpu", idle, "cores")
 }

@@ -93,6 +93,7 @@ final class Latency {
         double idle = idleCores();
         pool.close();
         Measure.report(name, "start_p50", Measure.percentile(waits(samples), 50), "ns");
+        Measure.report(name, "start_p99", Measure.percentile(waits(samples), 99), "ns");
         Measure.report(name, "submit_p50", Measure.percentile(costs(samples), 50), "ns");
         Measure.report(name, "idle_cpu", idle, "cores");
     }
