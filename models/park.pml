@@ -55,7 +55,7 @@ byte idle_count, oldest;
 
 /* the pool */
 short attentive;
-bool is_expected = true;    /* pool->expected_until != 0; crew.c, grow_locked: of the new threads */
+bool is_expected = true;    /* pool->expected; crew.c, grow_locked: of the new threads */
 bool is_attending[WORKERS]; /* w->is_attending */
 bool is_stopping;
 byte settled; /* the sum of all w->settled */
@@ -106,7 +106,7 @@ inline wake_first(found) { /* lw__attention_wake_first */
             if
             :: !has_work -> break
             :: else ->
-                found = is_expected; /* is_overdue */
+                found = is_expected; /* lw__expect_is_overdue */
                 if
                 :: found -> break /* its time is not over */
                 :: true

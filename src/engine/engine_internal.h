@@ -37,6 +37,7 @@
 #ifndef LW_ENGINE_ENGINE_INTERNAL_H
 #define LW_ENGINE_ENGINE_INTERNAL_H
 
+#include "base/expect.h"
 #include "base/histogram.h"
 #include "base/lot.h"
 #include "base/memory.h"
@@ -285,7 +286,8 @@ struct lw_engine {
 
     /* atomic */
     _Alignas(64) _Atomic uint32_t has_news; /* something can be claimed or told; see attention.c */
-    _Atomic uint32_t attentive;             /* tokens that will look before they end */
+    _Atomic uint32_t attentive;             /* tokens that run and will look before they end */
+    struct lw__expect expected;             /* a token that was sent will look, too */
     _Atomic uint32_t tokens;                /* in the pool, queued or run */
     _Atomic uint32_t hurrying;
     _Atomic uint64_t recent;                  /* the last time that a hand has read */

@@ -15,19 +15,20 @@
 #include "engine/engine_internal.h"
 
 #include "base/futex.h"
+#include "pool/staff.h"
 
 #include <pthread.h>
 
-#define STREAK_GAP_NS 10000000 /* after a longer pause a hand does not hurry at once */
-#define SAMPLE_BATCHES 8       /* of a hurrying hand; one in so many is measured */
-#define MEAN_CLIP_NS 10000     /* what one slow task can do to the mean */
-#define LULL_SPINS_MAX 256     /* some 10 microseconds */
-#define LULL_BATCH 80       /* a hurrying hand that finds fewer takes a longer breath next time */
-#define SURPLUS_BATCH 16    /* see is_surplus */
-#define LINGER_SPINS 200    /* looks for news before a hurrying token ends */
-#define TELL_TURN 4         /* ends that are told between two claims, if there is work to do; */
-#define TELL_MAX 64         /* if there is none: some may have come meanwhile */
-#define REINFORCE_NS 500000 /* a backlog of this much work is worth another worker */
+#define STREAK_GAP_NS 100000 /* after a longer pause a hand does not hurry at once */
+#define SAMPLE_BATCHES 8     /* of a hurrying hand; one in so many is measured */
+#define MEAN_CLIP_NS 10000   /* what one slow task can do to the mean */
+#define LULL_SPINS_MAX 256   /* some 10 microseconds */
+#define LULL_BATCH 80        /* a hurrying hand that finds fewer takes a longer breath next time */
+#define SURPLUS_BATCH 16     /* see is_surplus */
+#define LINGER_SPINS 200     /* looks for news before a hurrying token ends */
+#define TELL_TURN 4          /* ends that are told between two claims, if there is work to do; */
+#define TELL_MAX 64          /* if there is none: some may have come meanwhile */
+#define REINFORCE_NS 500000  /* a backlog of this much work is worth another worker */
 
 /* ---- who is who --------------------------------------------------------------------------- */
 
@@ -318,7 +319,7 @@ static bool give_hand(struct lw__hand *hand) {
 }
 
 static bool await_news(struct lw__hand *hand) {
-    if (!hand->is_hurrying)
+    if (!hand->is_hurrying || !lw__pool_may_spin(hand->pool_ctx))
         return false;
     for (int i = 0; i < LINGER_SPINS; i++) {
         if (atomic_load_explicit(&hand->engine->has_news, memory_order_relaxed))
@@ -441,8 +442,10 @@ void lw__hand_run_token(lw_ctx *pool_ctx, void *arg) {
     hand->pool_ctx = pool_ctx;
     if (lw__engine_now(engine) - hand->started > STREAK_GAP_NS)
         hand->streak = 0;
-    hand->is_attentive = true; /* the token brought it along */
     lw__hand_enter(hand);
+    lw__hand_attend(hand);
+    LW__POINT("token: attentive, still expected");
+    lw__expect_none(&engine->expected);
     struct ending ending = {.hand = hand};
     pthread_cleanup_push(on_thread_ending, &ending);
     work(hand);
@@ -456,7 +459,7 @@ void lw__hand_run_token(lw_ctx *pool_ctx, void *arg) {
 /* The pool was closed before its turn came. */
 void lw__hand_drop_token(void *arg) {
     lw_engine *engine = arg;
-    atomic_fetch_sub(&engine->attentive, 1);
+    lw__expect_none(&engine->expected);
     atomic_fetch_sub(&engine->tokens, 1);
     lw__engine_release(engine);
 }

@@ -18,16 +18,16 @@
  * Attention is backed by running. A worker that was woken will look, but only when the kernel has
  * given it a core, and beside busy neighbours that can take milliseconds; a worker that spins may
  * have lost its core just now. Such a worker is not counted. It is *expected*, up to a moment
- * (pool->expected_until): a submitter that finds nobody attentive relies on it until then, and
- * wakes another worker afterwards. So a wake that went astray costs what EXPECT_NS says, not a slice of
- * the scheduler. (With woken and spinning workers counted, a task took 3.3 ms to its start
+ * (base/expect.h): a submitter that finds nobody attentive relies on it until then, and
+ * wakes another worker afterwards. So a wake that went astray costs LW__EXPECT_NS and not a slice of the
+ * scheduler. (With woken and spinning workers counted, a task took 3.3 ms to its start
  * beside two endless loops on two cores, where a mutex and a condition variable took 19 µs.)
  *
  * No wake-up is lost. Each of these steps is sequentially consistent:
  *     submitter                            worker
- *     push                                 attentive-- (or expected_until = 0), [idle.count++]
+ *     push                                 attentive-- (or expect none), [idle.count++]
  *     read attentive, idle.count,          read the ring
- *     expected_until
+ *     whether one is expected
  * Either the worker sees the task, or the submitter sees that nobody attends and nobody is expected,
  * and wakes a sleeper. An expected worker first gives its attention, then takes the expectation back,
  * and then looks: a submitter that has relied on it had pushed before that look. A submitter that
@@ -40,18 +40,6 @@
 
 #include <sched.h>
 
-/* How long a woken worker is relied on: twice what a wake-up takes on a virtual machine. */
-#define EXPECT_NS (50 * LW__NS_PER_US)
-
-void lw__attention_expect(lw_pool *pool) {
-    atomic_store(&pool->expected_until, lw__now(pool->set.clock) + EXPECT_NS);
-}
-
-void lw__attention_expect_none(lw_pool *pool) {
-    if (atomic_load_explicit(&pool->expected_until, memory_order_relaxed) != 0)
-        atomic_store(&pool->expected_until, 0);
-}
-
 /* Wakes the newest or the oldest sleeper. False: nobody sleeps. */
 static bool wake_one(lw_pool *pool, bool is_newest) {
     struct lw__lot *idle = &pool->idle;
@@ -62,11 +50,8 @@ static bool wake_one(lw_pool *pool, bool is_newest) {
     return true;
 }
 
-/* Takes over the expectation, if it is over: then the caller has to wake somebody. */
 static bool is_overdue(lw_pool *pool) {
-    uint64_t until = atomic_load(&pool->expected_until), now = lw__now(pool->set.clock);
-    return until <= now
-           && atomic_compare_exchange_strong(&pool->expected_until, &until, now + EXPECT_NS);
+    return lw__expect_is_overdue(&pool->expected, lw__now(pool->set.clock));
 }
 
 /* Wakes a worker that is expected already. False: all of them are up. Another submitter may have
@@ -75,7 +60,7 @@ static bool wake_expected(lw_pool *pool) {
     LW__POINT("wake: expected, not yet woken");
     if (wake_one(pool, true))
         return true;
-    lw__attention_expect_none(pool);
+    lw__expect_none(&pool->expected);
     return false;
 }
 
@@ -106,12 +91,12 @@ void lw__attention_give(struct lw__worker *w) {
 void lw__attention_come_up(struct lw__worker *w) {
     lw__attention_give(w);
     LW__POINT("come up: attentive, still expected");
-    lw__attention_expect_none(w->runner.pool);
+    lw__expect_none(&w->runner.pool->expected);
 }
 
 void lw__attention_spin(struct lw__worker *w, uint64_t until) {
     lw_pool *pool = w->runner.pool;
-    atomic_store(&pool->expected_until, until);
+    lw__expect_until(&pool->expected, until);
     LW__POINT("spin: expected, still attentive");
     if (atomic_exchange(&w->is_attending, 0) == 1)
         atomic_fetch_sub(&pool->attentive, 1);

@@ -102,10 +102,11 @@ static int grow_locked(lw_pool *pool, lw_error *err) LW__REQUIRES(pool->mu) {
         return lw__error_set(err, LW_ENOMEM, 0, "no memory for a worker of %zu bytes", sizeof *w);
     lw__batch_shelter(pool, &w->batch);
     w->is_dismissed = false;
-    lw__attention_expect(pool); /* so that nobody else is woken meanwhile */
+    /* So that nobody else is woken meanwhile. */
+    lw__expect_until(&pool->expected, lw__now(pool->set.clock) + LW__EXPECT_NS);
     int error = start_worker_locked(w);
     if (error != 0) {
-        lw__attention_expect_none(pool);
+        lw__expect_none(&pool->expected);
         lw__attention_wake_first(pool);
         return lw__error_set(err, LW_ESYSTEM, error, "the system gives no thread for worker %u: %s",
                              w->runner.index, strerrordesc_np(error));

@@ -24,6 +24,7 @@
 #define LW_POOL_INTERNAL_H
 
 #include "base/clock.h"
+#include "base/expect.h"
 #include "base/histogram.h"
 #include "base/lot.h"
 #include "base/mutex.h"
@@ -205,7 +206,7 @@ struct lw_pool {
     _Atomic uint64_t stop_deadline; /* of a drain that nobody waits for; LW__NEVER: none */
     _Atomic uint32_t
         attentive; /* workers that will look at the queue before they sleep or run something slow */
-    _Atomic uint64_t expected_until;  /* a worker that may not be running will do so; 0: none */
+    struct lw__expect expected;       /* a worker that may not be running will do so, too */
     _Atomic uint64_t busy_until;      /* nobody spins: the machine was busy; 0: it never was */
     _Atomic uint32_t busy_ns;         /* how long that pause is; 0: there was none */
     _Atomic int waker_cpu;            /* the core of the thread that woke a worker last */
@@ -302,10 +303,6 @@ static inline bool lw__attention_is_missing(lw_pool *pool) {
     return atomic_load_explicit(&pool->attentive, memory_order_seq_cst) == 0
            && lw__lot_count(&pool->idle) > 0;
 }
-
-/* A worker is expected to look at the queue, or none any more. */
-void lw__attention_expect(lw_pool *pool);
-void lw__attention_expect_none(lw_pool *pool);
 
 void lw__attention_give(struct lw__worker *w);    /* "I will look at the queue" */
 void lw__attention_come_up(struct lw__worker *w); /* the same, of a worker that was expected */
@@ -418,7 +415,7 @@ bool lw__worker_reserve(struct lw__worker *w, struct lw__ring_item item);
 bool lw__spin_for_work(struct lw__worker *w);
 
 /* Whether to spin at all: it was not forbidden, and the machine is not busy, as far as is known. */
-bool lw__spin_may(lw_pool *pool);
+bool lw__spin_may(const lw_pool *pool);
 
 /* A breath between two batches, so that several tasks gather. */
 void lw__spin_lull(struct lw__worker *w);

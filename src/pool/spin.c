@@ -20,6 +20,7 @@
 #include "pool/pool_internal.h"
 
 #include <sched.h>
+#include <stddef.h>
 #include <sys/resource.h>
 
 #define FIRST_POLLS 32 /* before the clock is read at all: half a microsecond */
@@ -38,7 +39,7 @@
 
 /* ---- a busy machine ----------------------------------------------------------------------- */
 
-bool lw__spin_may(lw_pool *pool) {
+bool lw__spin_may(const lw_pool *pool) {
     uint64_t until = atomic_load_explicit(&pool->busy_until, memory_order_relaxed);
     if (pool->set.spin_percent < 0)
         return false;
@@ -147,11 +148,18 @@ static bool is_beside_waker(const struct lw__worker *w) {
                   == atomic_load_explicit(&w->runner.pool->waker_cpu, memory_order_relaxed);
 }
 
+static bool may_spin(const struct lw__worker *w) {
+    return lw__spin_may(w->runner.pool) && !is_beside_waker(w);
+}
+
+bool lw__pool_may_spin(const lw_ctx *ctx) {
+    const char *runner = (const char *)ctx - offsetof(struct lw__runner, ctx);
+    return may_spin((const struct lw__worker *)(const void *)runner);
+}
+
 bool lw__spin_for_work(struct lw__worker *w) {
     lw_pool *pool = w->runner.pool;
-    bool is_found = false;
-    bool is_worth_it =
-        lw__pool_stop_mode(pool) == LW__OPEN && lw__spin_may(pool) && !is_beside_waker(w);
+    bool is_found = false, is_worth_it = lw__pool_stop_mode(pool) == LW__OPEN && may_spin(w);
     if (is_worth_it && atomic_exchange(&pool->has_spinner, 1) == 0) {
         is_found = spin(w);
         atomic_store_explicit(&pool->has_spinner, 0, memory_order_release);

@@ -4,12 +4,17 @@
 
 #include <legwork/pool.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 /* Starts a thread that takes no signals of the host's. Returns an errno, 0 for success. */
 int lw__crew_start_thread(pthread_t *thread, void *(*run)(void *), void *arg, const char *name);
 
 /* The number of the task that runs with this context, for whoever knows that one does. */
 uint64_t lw__pool_task_number(const lw_ctx *ctx);
+
+/* Whether the worker that runs the present task of this context may spin for more: the machine is
+ * not busy, and the worker has a core of its own. */
+bool lw__pool_may_spin(const lw_ctx *ctx);
 
 /* Declares that task stuck, as the pool's monitor would: its worker is written off and, within
  * stuck_max, replaced. Nothing happens if it has ended. The pool must have a guard timeout. Any
