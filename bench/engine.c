@@ -14,6 +14,7 @@
 typedef lw_handler bench_fn;
 
 #include "common/program.h"
+#include "common/start_latency.h"
 #include "common/streams.h"
 
 enum {
@@ -52,7 +53,7 @@ struct bench_pool {
 
 typedef struct engine_plan {
     lw_handler run;
-    tally *counts;
+    void *counts;       /* the handler's: a tally, but for E9 */
     int64_t task_limit; /* unfinished tasks */
     int64_t retained;
     const lw_allocator *allocator;
@@ -442,10 +443,52 @@ static void run_delayed(const char *name, long tasks) {
     bench_report(name, "insert", (double)(inserted_ns - start_ns) / (double)count, "ns");
 }
 
+/* ---- E9: submit to start ------------------------------------------------------------------ */
+
+/* One thread submits, so that ids follow the samples. */
+struct registry {
+    lw_engine *engine;
+    start_sample *samples;
+    lw_id first_id;
+};
+
+static lw_outcome stamp_task(lw_ctx *ctx, const lw_task *task) {
+    const registry *r = lw_ctx_user(ctx);
+    start_stamp(&r->samples[task->id - r->first_id]);
+    return lw_done(ctx);
+}
+
+static void registry_submit(registry *r, start_sample *s) {
+    (void)s;
+    submit_plain(r->engine);
+}
+
+static void registry_await(registry *r) {
+    if (lw_wait_idle(r->engine, -1) != LW_OK)
+        bench_die("the engine does not become idle");
+}
+
+static void run_start_latency(const char *name, long tasks) {
+    registry r = {.samples = start_samples_alloc(tasks), .first_id = 1};
+    lw_engine_stats stats;
+    tally t = {0};
+    engine_plan plan = {stamp_task, (tally *)(void *)&r, UNFINISHED_LIMIT, RETAINED, NULL};
+    r.engine = open_idle(&plan);
+    start_engine(r.engine);
+    run_starts(name, &r, r.samples, tasks);
+    if (lw_get_stats(r.engine, &stats) != LW_OK)
+        bench_die("there are no figures");
+    t.done_count = (int64_t)stats.finished_total;
+    t.wanted_count = start_sample_count(tasks);
+    close_engine(r.engine, &t);
+    free(r.samples);
+}
+
 static const bench_workload workloads[] = {
-    {"E1", run_one_producer}, {"E1x4", run_four_producers}, {"E2", run_keyed},
-    {"E3", run_retried},      {"E4", run_watched},          {"E5", run_weights},
-    {"E6", run_delayed},      {"E7", run_retained},         {"E8", run_loaded},
+    {"E1", run_one_producer},  {"E1x4", run_four_producers}, {"E2", run_keyed},
+    {"E3", run_retried},       {"E4", run_watched},          {"E5", run_weights},
+    {"E6", run_delayed},       {"E7", run_retained},         {"E8", run_loaded},
+    {"E9", run_start_latency},
 };
 
 int main(int argc, char **argv) {

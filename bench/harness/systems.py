@@ -152,8 +152,10 @@ POOL_SYSTEMS = [
 
 ENGINE_SYSTEMS = [
     System("legwork", legwork_program("legwork-engine", "engine.c"), program("legwork-engine"), is_peer=False),
-    System("go", build_go, program("go")),
+    System("go", build_go, program("go"), ("E1", "E1x4", "E2", "E3", "E4", "E5", "E6", "E7", "E8")),
     System("java", build_java, [*JAVA, "registry"]),
+    System("mutex-registry", c_program("mutex-registry", "peers/registry.c"), program("mutex-registry"), ("E9",)),
+    System("legwork-pool", build_pool, program("legwork"), ("W4i",), is_peer=False),
     System("cores", build_cores, program("cores"), ("E1", "E1x4"), is_peer=False),
 ]
 

@@ -10,6 +10,8 @@ final class Latency {
     private static final int PACED_SAMPLES = 25_000;
     private static final long IDLENESS_NS = 300_000;
     private static final long SLOT_NS = 20_000;
+    private static final long START_SLOT_NS = 50_000; // 20,000 a second
+    private static final int START_PACED_SAMPLES = 10_000;
     private static final int QUEUE_LIMIT = 1024;
 
     private long ran;
@@ -86,7 +88,7 @@ final class Latency {
 
     static void reportAfterIdleness(Pool.Factory factory, String name, int tasks) throws Exception {
         Pool pool = factory.open(2, QUEUE_LIMIT);
-        paced(pool, samples(10_000)); // the compiler's turn
+        paced(pool, samples(10_000), SLOT_NS); // the compiler's turn
         afterIdleness(pool, samples(200));
         Sample[] samples = samples(tasks > 0 ? tasks : IDLE_SAMPLES);
         afterIdleness(pool, samples);
@@ -100,13 +102,29 @@ final class Latency {
 
     static void reportPaced(Pool.Factory factory, String name, int tasks) throws Exception {
         Pool pool = factory.open(2, QUEUE_LIMIT);
-        paced(pool, samples(20_000)); // the compiler's turn
+        paced(pool, samples(20_000), SLOT_NS); // the compiler's turn
         Sample[] samples = samples(tasks > 0 ? tasks : PACED_SAMPLES);
-        double cores = paced(pool, samples);
+        double cores = paced(pool, samples, SLOT_NS);
         pool.close();
         Measure.report(name, "p50", Measure.percentile(waits(samples), 50), "ns");
         Measure.report(name, "p99", Measure.percentile(waits(samples), 99), "ns");
         Measure.report(name, "cpu", cores, "cores");
+    }
+
+    /** E9: tasks that can be asked about, see bench/common/start_latency.h. */
+    static void reportStarts(Pool registry, String name, int tasks) throws Exception {
+        paced(registry, samples(10_000), SLOT_NS); // the compiler's turn
+        afterIdleness(registry, samples(200));
+        Sample[] idle = samples(tasks > 0 ? tasks : IDLE_SAMPLES);
+        afterIdleness(registry, idle);
+        paced(registry, samples(1000), START_SLOT_NS);
+        Sample[] paced = samples(tasks > 0 ? tasks : START_PACED_SAMPLES);
+        paced(registry, paced, START_SLOT_NS);
+        registry.close();
+        Measure.report(name, "start_p50", Measure.percentile(waits(idle), 50), "ns");
+        Measure.report(name, "start_p99", Measure.percentile(waits(idle), 99), "ns");
+        Measure.report(name, "paced_p50", Measure.percentile(waits(paced), 50), "ns");
+        Measure.report(name, "paced_p99", Measure.percentile(waits(paced), 99), "ns");
     }
 
     private static void afterIdleness(Pool pool, Sample[] samples) {
@@ -118,11 +136,11 @@ final class Latency {
     }
 
     /** Returns the cores that it kept busy. */
-    private static double paced(Pool pool, Sample[] samples) {
+    private static double paced(Pool pool, Sample[] samples, long slotNs) {
         long start = Measure.now();
         long startCpu = Measure.cpu();
         for (int i = 0; i < samples.length; i++) {
-            Measure.spinUntil(start + i * SLOT_NS);
+            Measure.spinUntil(start + i * slotNs);
             samples[i].submitTo(pool);
         }
         double cores = (double) (Measure.cpu() - startCpu) / (Measure.now() - start);

@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
-/** E1 to E7: tasks that can be asked about. See bench/engine.c, which does the same. */
+/** E1 to E9: tasks that can be asked about. See bench/engine.c, which does the same. */
 final class Tracked {
     private static final int WORKERS = 2;
     private static final int LIMIT = 1024;
@@ -51,6 +51,7 @@ final class Tracked {
             case "E6" -> reportDelayed(name, tasks > 0 ? tasks : WEIGHED);
             case "E7" -> reportRetained(name, tasks);
             case "E8" -> report(name, "task", loaded(open(LIMIT, RETAINED)), 1, tasks);
+            case "E9" -> Latency.reportStarts(open(LIMIT, RETAINED), name, tasks);
             default -> throw new IllegalArgumentException("no workload " + name);
         }
     }
