@@ -39,6 +39,15 @@ static bool has_finished(lw_engine *engine, lw_id id) {
     return is_finished;
 }
 
+/* A retry is not taken back when it cannot be written, unlike a submit. */
+static int explain_unwritten(lw_engine *engine, lw_id id, lw_error *err) {
+    lw_error trouble;
+    lw__index_trouble(engine->index, &trouble);
+    return lw__error_set(err, LW_EUNSURE, trouble.native,
+                         "task %llu runs again as soon as that can be written: %s", id,
+                         trouble.message);
+}
+
 static int explain_refusal(lw_engine *engine, lw_id id, int status, lw_error *err) {
     switch (status) {
     case LW_ENOTFOUND:
@@ -76,6 +85,8 @@ int lw_retry_now(lw_engine *engine, lw_id id, lw_error *err) {
                         : rc;
     }
     rc = change(engine, id, LW__CHANGE_RETRY);
+    if (rc == LW_EUNSURE)
+        return explain_unwritten(engine, id, err);
     return rc < 0 ? explain_refusal(engine, id, rc, err) : rc;
 }
 

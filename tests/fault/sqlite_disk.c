@@ -242,6 +242,21 @@ TEST(after_a_failed_sync_a_reader_that_keeps_the_store_halted_is_named) {
     close_engine(engine);
 }
 
+TEST(a_retry_that_cannot_be_written_says_that_it_is_done_and_why_not) {
+    cut_vfs_install();
+    lw_engine *engine = open_store(1);
+    lw_error err = {0};
+    lw_id id = SUBMIT(engine, .kind = "nobody");
+    assert_status(lw_cancel(engine, id), LW_OK);
+    fail_from_now_on(CUT_FULL, CUT_WRITE);
+    assert_status(lw_retry_now(engine, id, &err), LW_EUNSURE);
+    assert_sentence(&err, LW_EUNSURE, "task 1 runs again as soon as that can be written: ");
+    assert_sentence(&err, LW_EUNSURE, "the disk is full");
+    cut_vfs_end_orders();
+    await_that(lw_retry_now(engine, id, NULL) == LW_PENDING);
+    close_engine(engine);
+}
+
 /* What is in memory is of the file that was there, and must not go on in another. */
 TEST(after_a_failed_sync_a_copy_in_the_place_of_the_file_is_left_alone) {
     cut_vfs_install();

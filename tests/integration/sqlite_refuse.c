@@ -36,24 +36,79 @@ static int logged(const char *part) {
     return count;
 }
 
-/* A task to be claimed, and one to be cancelled. */
+static void submit_aborted(int id, const char *queue) {
+    char what[64];
+    snprintf(what, sizeof what, "POST /v1/queues/%s/tasks?kind=k", queue);
+    served_expect(&s, 201, what, "x");
+    snprintf(what, sizeof what, "POST /v1/tasks/%d/cancel", id);
+    served_expect(&s, 204, what, NULL);
+}
+
+/* A task to be claimed, one to be cancelled, and three that are aborted: to be deleted, run, and
+ * run by the route for many. */
 static void start_with_tasks(void) {
     served_start_with(&s, NULL, say_into_file);
     served_expect(&s, 200, "GET /readyz", NULL);
     served_expect(&s, 201, "POST /v1/queues/q/tasks?kind=k", "x");
     served_expect(&s, 201, "POST /v1/queues/other/tasks?kind=k", "x");
+    submit_aborted(3, "aborted");
+    submit_aborted(4, "aborted");
+    submit_aborted(5, "many");
 }
 
-static void assert_refused(const char *what, const char *body, const char *word) {
+/* Why it cannot be written: the word for programs, and a part of the sentence for people. Without
+ * its file a store cannot list the tasks that are to be run. */
+struct trouble {
+    const char *word, *reason, *of_many;
+};
+
+static const char many_run[] = "\"1 tasks run again as soon as that can be written";
+static const struct trouble full = {"store_full", "the disk is full", many_run};
+static const struct trouble busy = {"store_busy", "another connection holds the file", many_run};
+static const struct trouble missing = {"store_missing", "the file was deleted, moved or replaced",
+                                       ""};
+
+/* The sentence has the reason, and this part. */
+static void assert_trouble(struct answer a, const struct trouble *trouble, const char *part) {
     char code[64];
-    struct answer a = served_ask(&s, what, body);
     if (a.code != 503)
-        fprintf(stderr, "%s: %d %s\n", what, a.code, a.body);
+        fprintf(stderr, "%d %s\n", a.code, a.body);
     assert_int_equal(a.code, 503);
     assert_has(a.head, "Retry-After: 1\r\n");
-    snprintf(code, sizeof code, "\"code\":\"%s\"", word);
+    snprintf(code, sizeof code, "\"code\":\"%s\"", trouble->word);
     assert_has(a.body, code);
+    assert_has(a.body, trouble->reason);
+    assert_has(a.body, part);
     answer_free(&a);
+}
+
+static void assert_refused(const char *what, const char *body, const struct trouble *trouble) {
+    fprintf(stderr, "%s\n", what);
+    assert_trouble(served_ask(&s, what, body), trouble, "");
+}
+
+/* Steering is done, and only not written yet: repeating it under a key would be wrong advice. The
+ * requests are sent at once, because each waits until a turn has failed. */
+static void assert_steering_refused(const struct trouble *trouble) {
+    const struct {
+        const char *what, *part;
+    } asked[] = {
+        {"POST /v1/tasks/2/cancel", "it is done, and will be written"},
+        {"DELETE /v1/tasks/3", "it is done, and will be written"},
+        {"POST /v1/tasks/4/run", "it is done, and will be written"},
+        {"POST /v1/run?queue=many", trouble->of_many},
+    };
+    enum { COUNT = sizeof asked / sizeof *asked };
+    int fds[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        fds[i] = served_connect(&s);
+        send_request(fds[i], asked[i].what, NULL, 0);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        fprintf(stderr, "%s\n", asked[i].what);
+        assert_trouble(read_answer(fds[i], false), trouble, asked[i].part);
+        close(fds[i]);
+    }
 }
 
 static void assert_not_ready(const char *word) {
@@ -66,13 +121,13 @@ static void assert_not_ready(const char *word) {
 }
 
 /* Everything that has to be written is refused, and what is only read is not. */
-static void assert_refuses_all(const char *word) {
-    assert_refused("POST /v1/queues/q/tasks?kind=k", "y", word);
-    assert_not_ready(word);
-    assert_refused("POST /v1/tasks", "[{\"kind\":\"k\"},{\"kind\":\"k\"}]", word);
-    assert_refused("POST /v1/queues/q/claim", NULL, word);
-    assert_refused("POST /v1/queues/empty/claim?wait=20s", NULL, word);
-    assert_refused("POST /v1/tasks/2/cancel", NULL, word);
+static void assert_refuses_all(const struct trouble *trouble) {
+    assert_refused("POST /v1/queues/q/tasks?kind=k", "y", trouble);
+    assert_not_ready(trouble->word);
+    assert_refused("POST /v1/tasks", "[{\"kind\":\"k\"},{\"kind\":\"k\"}]", trouble);
+    assert_refused("POST /v1/queues/q/claim", NULL, trouble);
+    assert_refused("POST /v1/queues/empty/claim?wait=20s", NULL, trouble);
+    assert_steering_refused(trouble);
     served_expect(&s, 200, "GET /v1/tasks/1", NULL);
     const char *figures = served_expect(&s, 200, "GET /metrics", NULL);
     assert_has(figures, "legwork_store_halted 1\n");
@@ -85,6 +140,8 @@ static void assert_recovers(void) {
     served_expect(&s, 201, "POST /v1/queues/q/tasks?kind=k", "z");
     served_await(&s, "GET /metrics", "legwork_store_halted 0\n", NULL, 0);
     assert_has(served_expect(&s, 200, "GET /v1/tasks/2", NULL), "\"aborted\"");
+    served_expect(&s, 404, "GET /v1/tasks/3", NULL);
+    assert_has(served_expect(&s, 200, "GET /v1/tasks/4", NULL), "\"enqueued\"");
     assert_has(served_expect(&s, 200, "POST /v1/queues/q/claim", NULL), "\"id\":1");
     await_that(logged("the store can be written again") > 0);
     assert_int_equal(logged("the store can be written again"), 1);
@@ -111,7 +168,7 @@ TEST(a_server_without_trouble_has_figures_that_say_so) {
 TEST(a_full_disk_is_said_wherever_something_is_to_be_written) {
     start_with_tasks();
     limit_files(4096);
-    assert_refuses_all("store_full");
+    assert_refuses_all(&full);
     limit_files(RLIM_INFINITY);
     assert_recovers();
 }
@@ -120,7 +177,7 @@ TEST(a_file_that_another_holds_is_said_wherever_something_is_to_be_written) {
     start_with_tasks();
     sqlite3 *db = connect_db("tasks.db");
     run_sql(db, "BEGIN IMMEDIATE");
-    assert_refuses_all("store_busy");
+    assert_refuses_all(&busy);
     run_sql(db, "COMMIT");
     sqlite3_close(db);
     assert_recovers();
@@ -130,7 +187,7 @@ TEST(a_file_that_is_gone_is_said_before_anything_is_to_be_written) {
     start_with_tasks();
     CHECK(rename("tasks.db", "elsewhere") == 0);
     assert_not_ready("store_missing");
-    assert_refuses_all("store_missing");
+    assert_refuses_all(&missing);
     CHECK(rename("elsewhere", "tasks.db") == 0);
     assert_recovers();
 }

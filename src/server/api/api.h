@@ -155,6 +155,9 @@ void lw__reply_text(struct lw__exchange *x, int code, const char *text);
 LW_PRINTF(3, 4) void lw__reply_error(struct lw__exchange *x, int code, const char *format, ...);
 /* What the engine said; err may be NULL. */
 void lw__reply_status(struct lw__exchange *x, int status, const lw_error *err);
+/* A change that the engine has made and cannot write yet (LW_EUNSURE): the sentence `done` says how
+ * far it is, and the reason follows. */
+void lw__reply_unwritten(struct lw__exchange *x, const char *done);
 
 /* The answer is complete. x is gone afterwards, or soon. No other request is begun, and no other
  * exchange freed, before the callback of the loop is over: lists can be walked meanwhile. */

@@ -76,16 +76,14 @@ static bool is_of_store(int status) {
            || status == LW_ECORRUPT;
 }
 
-/* Whoever is told of a commit that failed is told a status only: the reason is what the store has
- * said last, even if it has recovered since. */
-void lw__reply_status(struct lw__exchange *x, int status, const lw_error *err) {
+/* Says why: a sentence that is whole, or `said` and the reason. A commit that failed hands on its
+ * status only: the reason is what the store has said last, even if it has recovered since. */
+static void write_trouble(struct lw__exchange *x, int status, const char *said, bool is_whole) {
     char sentence[2 * LW_ERROR_MESSAGE_MAX + sizeof ": "];
     lw_store_health health = {.status = LW_OK};
-    bool is_explained = err && err->status == status;
-    const char *said = is_explained ? err->message : lw_status_text(status);
     if (is_of_store(status))
         lw_get_store_health(x->server->engine, &health);
-    if (is_explained || health.last.status >= 0)
+    if (is_whole || health.last.status >= 0)
         snprintf(sentence, sizeof sentence, "%s", said);
     else if (status == LW_EUNSURE)
         snprintf(sentence, sizeof sentence, "%s: %s", said, health.last.message);
@@ -93,6 +91,15 @@ void lw__reply_status(struct lw__exchange *x, int status, const lw_error *err) {
         snprintf(sentence, sizeof sentence, "%s", health.last.message);
     write_error(x, health.status < 0 ? 503 : code_of(status), sentence, lw_status_name(status),
                 health.code);
+}
+
+void lw__reply_status(struct lw__exchange *x, int status, const lw_error *err) {
+    bool is_explained = err && err->status == status;
+    write_trouble(x, status, is_explained ? err->message : lw_status_text(status), is_explained);
+}
+
+void lw__reply_unwritten(struct lw__exchange *x, const char *done) {
+    write_trouble(x, LW_EUNSURE, done, false);
 }
 
 static void check_reply(struct lw__exchange *x) {

@@ -4,6 +4,7 @@
 #include "server/refuse.h"
 
 #include <poll.h>
+#include <stdio.h>
 
 #define RUN_PAGE LW_RETRY_MAX /* tasks of runMany that are looked at in one go */
 #define TOLD_MS_MAX 5000      /* how long a request waits until the end of its task is written */
@@ -22,9 +23,15 @@ static void offload_for_id(struct lw__exchange *x, void (*work)(struct lw__excha
         refuse_id(x);
 }
 
+/* Steering is not taken back when it cannot be written, unlike a submit. */
+static const char unwritten[] = "it is done, and will be written as soon as that is possible, "
+                                "unless the server dies before";
+
 static void reply_for_id(struct lw__exchange *x, int rc) {
     if (rc == LW_OK) {
         lw__reply_empty(x, 204);
+    } else if (rc == LW_EUNSURE) {
+        lw__reply_unwritten(x, unwritten);
     } else if (rc == LW_ENOTFOUND) {
         lw__refuse(&x->err, rc, "there is no task %llu that this could be done to", x->id);
         lw__reply_status(x, rc, &x->err);
@@ -151,6 +158,17 @@ static int run_state(struct lw__exchange *x, struct choice *choice, lw_state sta
     return LW_OK;
 }
 
+static void refuse_many(struct lw__exchange *x, const struct choice *choice, int rc) {
+    char done[128];
+    snprintf(done, sizeof done,
+             "%llu tasks run again as soon as that can be written; ask again for the others",
+             (unsigned long long)choice->count);
+    if (rc == LW_EUNSURE)
+        lw__reply_unwritten(x, done);
+    else
+        lw__reply_status(x, rc, NULL);
+}
+
 static void run_many(struct lw__exchange *x) {
     struct choice *choice = x->state;
     lw_state wanted = choice->filter.state;
@@ -158,7 +176,7 @@ static void run_many(struct lw__exchange *x) {
     if (rc == LW_OK && !wanted)
         rc = run_state(x, choice, LW_ABORTED);
     if (rc < 0) {
-        lw__reply_status(x, rc, NULL);
+        refuse_many(x, choice, rc);
         return;
     }
     struct lw__json_writer *json = lw__reply_json(x, 200);
