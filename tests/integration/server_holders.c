@@ -299,6 +299,42 @@ TEST(a_task_goes_to_another_worker_than_the_one_that_lost_it) {
     served_stop(&s);
 }
 
+/* A worker without a name is its connection, which stays. */
+static int lose_unnamed(void) {
+    int fd = served_connect(&s);
+    submit();
+    send_request(fd, "POST /v1/queues/q/claim?lease=50ms", NULL, 0);
+    assert_int_equal(read_id(fd, NULL), 1);
+    expect(204, "POST /v1/queues/q/pause", NULL);
+    served_await(&s, "GET /v1/tasks/1", "\"state\":\"enqueued\"", NULL, 0);
+    send_request(fd, "POST /v1/queues/q/claim?wait=5m&lease=1h", NULL, 0);
+    await_metric("legwork_http_waiting_requests", 1);
+    return fd;
+}
+
+TEST(a_task_goes_to_another_connection_than_the_one_that_lost_it) {
+    served_start(&s, NULL);
+    int same = lose_unnamed(), other = poll_as(NULL, "1h", 2);
+    resume();
+    assert_int_equal(read_id(other, NULL), 1);
+    await_metric("legwork_http_waiting_requests", 1); /* the other one waits on */
+    submit();
+    assert_int_equal(read_id(same, NULL), 2);
+    close(same);
+    close(other);
+    served_stop(&s);
+}
+
+TEST(a_connection_that_is_alone_gets_its_task_again) {
+    served_start(&s, NULL);
+    int same = lose_unnamed();
+    resume();
+    assert_int_equal(read_id(same, NULL), 1);
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "\"an unnamed worker on connection ");
+    close(same);
+    served_stop(&s);
+}
+
 TEST(who_lost_a_task_survives_a_restart) {
     served_start(&s, NULL);
     lose_as("w", 1);

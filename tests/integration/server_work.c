@@ -114,7 +114,8 @@ TEST(a_worker_says_who_it_is) {
     say(204, 1, "finish", token, "", NULL);
     CHECK(!strstr(expect(200, "GET /v1/tasks/1", NULL), "\"worker\":"));
     expect(200, "POST /v1/queues/q/claim", NULL);
-    assert_has(expect(200, "GET /v1/tasks/2", NULL), "\"worker\":\"an unnamed worker\"");
+    assert_has(expect(200, "GET /v1/tasks/2", NULL),
+               "\"worker\":\"an unnamed worker on connection ");
     int fd = served_connect(&s); /* one that waits first */
     send_request(fd, "POST /v1/queues/late/claim?wait=5m&worker=w", NULL, 0);
     await_waiting(1);

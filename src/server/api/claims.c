@@ -20,6 +20,8 @@
 #include "server/api/handlers.h"
 #include "server/memory.h"
 
+#include <stdio.h>
+
 #define BYTES_WANTED (8 << 20) /* of an answer; then it has enough tasks */
 #define CHUNK_MAX 64           /* tasks of one claim at the engine */
 #define QUEUES_AT_ONCE 1024    /* that are served before others have the loop */
@@ -106,24 +108,27 @@ static int chunk_of(const struct claim *claim, size_t largest, size_t body_size)
     return (int)(chunk < CHUNK_MAX ? chunk : CHUNK_MAX);
 }
 
-/* As the worker calls itself: who has a task is shown with it. */
-static const char *worker_of(const struct lw__exchange *x) {
+/* The holder of what a claim gets: the worker's name, or else its connection, written into `text`.
+ * Connections are numbered from 1 again after a restart: the worst of it is that a worker is passed
+ * over once, for a task that another one of its number has lost. */
+static const char *holder_of(const struct lw__exchange *x, char text[LW_HOLDER_MAX + 1]) {
     const char *name = lw__exchange_query(x, "worker");
-    return name ? name : "an unnamed worker";
-}
-
-/* Workers without a name cannot be told apart by it. */
-static unsigned flags_of(const struct lw__exchange *x, bool leaves_lost) {
-    return LW_NO_WAIT | (leaves_lost && lw__exchange_query(x, "worker") ? LW_LEAVE_LOST : 0);
+    if (name)
+        return name;
+    snprintf(text, LW_HOLDER_MAX + 1, "an unnamed worker on connection %llu",
+             (unsigned long long)x->connection);
+    return text;
 }
 
 static int claim_chunk(struct lw__exchange *x, const struct claim *claim, int chunk,
                        bool leaves_lost, lw_snapshot *tasks) {
-    return lw_lease_claim(
-        x->server->engine,
-        LW_CLAIM_OPTIONS(.holder = worker_of(x), .queues = &x->part, .queue_count = 1, .max = chunk,
-                         .lease_ms = claim->lease_ms, .flags = flags_of(x, leaves_lost)),
-        tasks, &x->err);
+    char text[LW_HOLDER_MAX + 1];
+    return lw_lease_claim(x->server->engine,
+                          LW_CLAIM_OPTIONS(.holder = holder_of(x, text), .queues = &x->part,
+                                           .queue_count = 1, .max = chunk,
+                                           .lease_ms = claim->lease_ms,
+                                           .flags = LW_NO_WAIT | (leaves_lost ? LW_LEAVE_LOST : 0)),
+                          tasks, &x->err);
 }
 
 /* As many as there are, up to n. Returns the status of the engine, or LW_OK; LW_ELEASE: there are
