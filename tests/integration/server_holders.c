@@ -30,7 +30,7 @@ static void say(int code, long long id, const char *verb, long long token, const
 }
 
 static void await_metric(const char *name, int count) {
-    char line[80];
+    char line[96];
     snprintf(line, sizeof line, "%s %d\n", name, count);
     served_await(&s, "GET /metrics", line, NULL, 0);
 }
@@ -160,6 +160,28 @@ TEST(a_frozen_worker_gets_one_task_in_memory_too) {
     freeze_with_polls("memory:");
 }
 
+/* Three claims in one packet, none of them read: two get the tasks that are there, as one claim of
+ * n=3 would, and the third does not wait. Each task is charged once, and goes to others. */
+static void freeze_with_tasks_there(int frozen, int answered) {
+    static const char claim[] = "POST /v1/queues/q/claim?wait=5m&lease=50ms HTTP/1.1\r\n"
+                                "Host: 127.0.0.1\r\n\r\n";
+    char claims[3 * sizeof claim];
+    submit();
+    submit();
+    snprintf(claims, sizeof claims, "%s%s%s", claim, claim, claim);
+    send_text(frozen, claims);
+    await_metric("legwork_http_answers_total{route=\"claim\",code=\"2xx\"}", answered + 3);
+    assert_int_equal(number_in(expect(200, "GET /v1/tasks/3", NULL), "attempts"), 1);
+    served_await(&s, "GET /v1/tasks/2", "\"crashes\":1,", NULL, 0);
+    served_await(&s, "GET /v1/tasks/3", "\"crashes\":1,", NULL, 0);
+    const char *claimed = expect(200, "POST /v1/queues/q/claim?lease=1h&n=2", NULL);
+    assert_has(claimed, "[{\"id\":2,");
+    assert_has(claimed, ",{\"id\":3,");
+    assert_int_equal(read_id(frozen, NULL), 2);
+    assert_int_equal(read_id(frozen, NULL), 3);
+    assert_int_equal(read_id(frozen, NULL), -1);
+}
+
 /* Without a name it is its connection, with polls one behind the other. */
 TEST(a_frozen_worker_without_a_name_gets_one_task) {
     static const char what[] = "POST /v1/queues/q/claim?wait=5m&lease=50ms";
@@ -175,6 +197,7 @@ TEST(a_frozen_worker_without_a_name_gets_one_task) {
     assert_int_equal(read_id(frozen, NULL), 1);
     for (int i = 1; i < POLLS; i++)
         assert_int_equal(read_id(frozen, NULL), -1);
+    freeze_with_tasks_there(frozen, POLLS + 1);
     close(frozen);
     close(other);
     served_stop(&s);

@@ -375,9 +375,10 @@ static int claim_for_newcomer(struct lw__exchange *x, struct claim *claim) {
     return claim_all(x, claim, false);
 }
 
-/* A claim that was sent before the last answer was read. It gets tasks that are there now, but none
- * that its worker has lost, and it does not wait: however many claims a worker has sent ahead
- * before it froze, they are all answered at once. */
+/* A claim that was sent before the last answer was read: the client pipelines. It gets tasks that
+ * are there now, as a larger n of the claim before would have got them; an empty answer would tell
+ * a client that sends first and reads later that the queue is empty. It gets none that its worker
+ * has lost, so that a frozen one is charged once for each, and it does not wait. */
 static int claim_for_pipeliner(struct lw__exchange *x, struct claim *claim) {
     int rc = claim_all(x, claim, true);
     return rc == LW_ELEASE ? LW_OK : rc;
