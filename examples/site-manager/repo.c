@@ -37,6 +37,15 @@ static int run(struct repo *repo, const char *sql, const char *what, lw_error *e
 
 /* ---- open, close -------------------------------------------------------------------------- */
 
+/* Checkpoints are the engine's: docs/guides/durable.md, "Your own connections". */
+static int configure(struct repo *repo, lw_error *err) {
+    bool is_ok =
+        sqlite3_busy_timeout(repo->db, BUSY_MS) == SQLITE_OK
+        && sqlite3_wal_autocheckpoint(repo->db, 0) == SQLITE_OK
+        && sqlite3_db_config(repo->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK;
+    return is_ok ? LW_OK : complain(repo, err, "set it up");
+}
+
 int repo_open(struct repo **opened, const char *path, lw_error *err) {
     struct repo *repo = calloc(1, sizeof *repo);
     *opened = repo;
@@ -47,7 +56,7 @@ int repo_open(struct repo **opened, const char *path, lw_error *err) {
     pthread_mutex_init(&repo->mu, NULL);
     int rc = sqlite3_open(path, &repo->db) == SQLITE_OK ? LW_OK : complain(repo, err, "open it");
     if (rc == LW_OK)
-        sqlite3_busy_timeout(repo->db, BUSY_MS);
+        rc = configure(repo, err);
     if (rc == LW_OK)
         rc = run(repo, SCHEMA, "make the table of sites", err);
     if (rc == LW_OK)
