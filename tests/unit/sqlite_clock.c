@@ -4,6 +4,7 @@
 #include "own_sqlite.h"
 
 #include <legwork/testing.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DB "tasks.db"
@@ -40,6 +41,48 @@ static lw_engine *open_at(lw_clock *clock, lw_handler run) {
 static void shut(lw_engine *engine, lw_clock *clock) {
     close_engine(engine);
     lw_test_clock_close(clock);
+}
+
+/* ---- how long ago the last commit was ------------------------------------------------------ */
+
+static char page[64 << 10];
+static size_t page_size;
+
+static int append(void *user, const char *text, size_t size) {
+    (void)user;
+    CHECK(page_size + size < sizeof page);
+    memcpy(page + page_size, text, size);
+    page_size += size;
+    page[page_size] = '\0';
+    return LW_OK;
+}
+
+static void assert_commit_age(lw_engine *engine, int64_t ms, const char *seconds) {
+    char line[80];
+    lw_store_health health;
+    page_size = 0;
+    assert_status(lw_get_store_health(engine, &health), LW_OK);
+    assert_int_equal(health.commit_age_ms, ms);
+    assert_status(lw_metrics_write(engine, append, NULL), LW_OK);
+    snprintf(line, sizeof line, "\nlegwork_store_commit_age_seconds %s\n", seconds);
+    CHECK(strstr(page, line) != NULL);
+}
+
+TEST(the_age_of_the_last_commit_is_that_on_the_clock) {
+    lw_clock *clock = boot_at(begun);
+    lw_engine *engine = open_at(clock, NULL);
+    assert_int_equal(lw_test_advance(engine, 5 * SECOND), 0);
+    assert_commit_age(engine, 5 * SECOND, "5.000000000"); /* since the open */
+    SUBMIT(engine, .kind = "mail");
+    assert_commit_age(engine, 0, "0.000000000");
+    assert_int_equal(lw_test_advance(engine, 5 * SECOND + 1), 0);
+    assert_commit_age(engine, 5 * SECOND + 1, "5.001000000");
+    shut(engine, clock);
+    engine = OPEN_ENGINE(.workers = LW_ZERO);
+    lw_store_health health;
+    assert_status(lw_get_store_health(engine, &health), LW_OK);
+    assert_int_equal(health.commit_age_ms, -1); /* in memory there is no disk */
+    close_engine(engine);
 }
 
 /* ---- what has happened ---------------------------------------------------------------------- */
