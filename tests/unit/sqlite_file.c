@@ -5,6 +5,7 @@
 
 #include "store/sqlite/file.h"
 #include "store/sqlite/file_internal.h"
+#include "store/sqlite/sqlite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,6 +73,26 @@ TEST(all_that_a_turn_waits_for_shares_one_deadline) {
     CHECK(each.until > 1);
     turn = LW__SQLITE_NO_PATIENCE;
     CHECK(!lw__sqlite_wait_for_lock(&turn, 0));
+}
+
+/* A turn of the owner (write.c) begins its deadline anew; after a failure it has the time that the
+ * pause before it has left. */
+static void assert_turn_waits(bool has_failed, uint64_t ms) {
+    struct lw__sqlite_file file = {.patience = {.until = 1, .ms = 7}};
+    struct lw__sqlite sqlite = {.file = &file};
+    lw__sqlite_db_ops.start(&sqlite, has_failed);
+    assert_int_equal(file.patience.until, 0);
+    assert_int_equal(file.patience.ms, ms);
+    CHECK(file.patience.is_shared);
+    CHECK(lw__sqlite_wait_for_lock(&file.patience, 0));
+    uint64_t until = file.patience.until;
+    CHECK(lw__sqlite_wait_for_lock(&file.patience, 0)); /* another call of the same turn */
+    assert_int_equal(file.patience.until, until);
+}
+
+TEST(a_turn_has_one_deadline_which_is_nearer_after_a_failure) {
+    assert_turn_waits(false, LW__SQLITE_BUSY_MS);
+    assert_turn_waits(true, LW__SQLITE_BUSY_MS - LW__PUMP_RETRY_MS_MAX);
 }
 
 /* ---- SQL of a stranger -------------------------------------------------------------------- */
