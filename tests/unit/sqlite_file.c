@@ -927,6 +927,26 @@ TEST(errors_of_sqlite_are_told_apart) {
     }
 }
 
+/* The file is locked as a whole: the reader cannot even prepare its statements. */
+TEST(a_reader_waits_for_a_lock_by_the_clock_too) {
+    lw_error err = {0};
+    struct lw__sqlite_file *file = calloc(1, sizeof *file + sizeof DB);
+    static struct lw__lean_reads reads;
+    struct lw__reader reader;
+    sqlite3 *other = connect_to(DB);
+    memcpy(file->path, DB, sizeof DB);
+    run_sql(other, "BEGIN EXCLUSIVE");
+    lw__reader_init(&reader);
+    reader.patience.ms = 1;
+    lw__reader_lock(&reader);
+    assert_status(lw__reader_read_locked(&reader, file, NULL, 1, false, &reads, &err), LW_EBUSY);
+    CHECK(reader.patience.until > 0);
+    lw__reader_unlock(&reader);
+    lw__reader_free(&reader);
+    sqlite3_close(other);
+    free(file);
+}
+
 TEST(a_statement_that_meets_another_writer_says_busy_and_works_afterwards) {
     lw_error err = {0};
     struct lw__sqlite_file *owner = open_as(LW__SQLITE_OWNER);

@@ -1,6 +1,7 @@
 #include "store/sqlite/reader.h"
 
 #include "base/error.h"
+#include "store/sqlite/file_internal.h"
 
 #define READING "read a payload"
 #define CONFIGURATION "PRAGMA cache_size = -256" /* KiB: every commit of the pump empties it */
@@ -53,7 +54,7 @@ static int open_locked(struct lw__reader *reader, const struct lw__sqlite_file *
         SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
     if (code == SQLITE_OK) {
         sqlite3_extended_result_codes(reader->db, 1);
-        sqlite3_busy_timeout(reader->db, LW__SQLITE_BUSY_MS);
+        sqlite3_busy_handler(reader->db, lw__sqlite_wait_for_lock, &reader->patience);
         code = sqlite3_exec(reader->db, CONFIGURATION, NULL, NULL, NULL);
     }
     if (code == SQLITE_OK)

@@ -17,6 +17,7 @@ struct lw__reader {
     /* guarded by mu */
     sqlite3 *db; /* NULL: not open */
     sqlite3_stmt *ahead, *task, *history;
+    struct lw__sqlite_patience patience; /* of each statement */
 };
 
 void lw__reader_init(struct lw__reader *reader);
