@@ -150,7 +150,7 @@ TEST(tasks_that_make_no_sense_are_refused_with_what_was_seen) {
     assert_refused(engine, LW_TASK(.kind = "mail", .arg = bytes), "arg");
     lw_task other = *LW_TASK(.kind = "mail");
     other.struct_size--;
-    assert_refused(engine, &other, "LW_TASK");
+    assert_refused(engine, &other, "LW_TASK lives to the end of its statement");
     assert_status(lw_get_stats(engine, &stats), LW_OK);
     assert_int_equal(stats.submitted_total, 0);
     assert_int_equal(lw_test_run(engine), 0);
