@@ -2,9 +2,10 @@
  * the others are summed. So a page of figures, and the memory for histograms, is bounded however
  * many names there are.
  *
- * A name that was declared takes a place, and keeps it. The other places go to those who come
+ * A name that was declared takes a place, and keeps it; after LW__SERIES_MAX of them no place is
+ * left, and all further names, declared ones too, are summed. The other places go to those who come
  * first; and at a page, at most once a minute, a name that had more than twice as many submits
- * since the last time as one that has a place takes that.
+ * since the last time as the least busy one that was not declared takes its place.
  *
  * No counter ever goes back. One that gets a place counts from there on, and what it had before
  * stays with the others. When it loses the place its series ends, and what that had is lost to the

@@ -748,6 +748,32 @@ TEST(a_declared_name_has_a_series_even_if_it_comes_late) {
     close_driven();
 }
 
+/* As docs/guides/engine.md says. "default" is one of the 100. */
+TEST(of_more_than_a_hundred_declared_names_the_first_keep_their_series) {
+    enum { QUEUES = 120 };
+    open_driven();
+    handle(engine, "mail", do_done, NULL);
+    char name[32];
+    for (int i = 0; i < QUEUES; i++) {
+        snprintf(name, sizeof name, "queue-%d", i);
+        assert_status(lw_queue(engine, name, NULL, NULL), LW_OK);
+    }
+    start(engine);
+    run_tasks("queue-119", 50);
+    run_tasks("undeclared", 50);
+    for (int minutes = 0; minutes < 3; minutes++) {
+        struct page *page = read_page();
+        assert_true(is_shown(page, "default") && is_shown(page, "queue-0")
+                    && is_shown(page, "queue-98"));
+        assert_true(!is_shown(page, "queue-99") && !is_shown(page, "queue-119")
+                    && !is_shown(page, "undeclared"));
+        EXPECT(page, "legwork_queue_tasks_submitted_total{queue=\"(other)\"}", 100);
+        free_page(page);
+        assert_true(lw_test_advance(engine, 61000) >= 0);
+    }
+    close_driven();
+}
+
 /* ---- write -------------------------------------------------------------------------------- */
 
 struct refusal {
