@@ -64,9 +64,32 @@ static long long lease_of(int id) {
     return number_in(served_expect(&s, 200, what, NULL), "lease_until_ms");
 }
 
-/* The answers wait until the file is free: an extension that waits holds up no other one. */
-TEST(leases_are_extended_side_by_side) {
+static long long store_errors(void) {
+    long long errors = -1;
+    const char *line =
+        strstr(served_expect(&s, 200, "GET /metrics", NULL), "\nlegwork_store_errors_total ");
+    CHECK(line && sscanf(line, "\nlegwork_store_errors_total %lld", &errors) == 1);
+    return errors;
+}
+
+/* Holds the file until both leases were extended. False: until a turn has failed, after which
+ * extensions are refused. */
+static bool are_extended_while_the_file_is_held(void) {
     sqlite3 *db;
+    assert_int_equal(sqlite3_open("tasks.db", &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 20000);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    long long errors = store_errors(), before[] = {lease_of(1), lease_of(2)};
+    await_that((lease_of(1) != before[0] && lease_of(2) != before[1]) || store_errors() > errors);
+    bool is_so = store_errors() == errors;
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    return is_so;
+}
+
+/* The answers wait until the file is free: an extension that waits holds up no other one. A turn
+ * fails after 5 s; a busy machine takes some more tries to be quicker than that. */
+TEST(leases_are_extended_side_by_side) {
+    bool is_so = false;
     make_fifo("go");
     start_server();
     served_expect(&s, 201, "POST /v1/queues/q/tasks?kind=k", "1");
@@ -75,13 +98,9 @@ TEST(leases_are_extended_side_by_side) {
          "read x < go");
     await_part("GET /v1/tasks/1", "lease_until_ms");
     await_part("GET /v1/tasks/2", "lease_until_ms");
-    assert_int_equal(sqlite3_open("tasks.db", &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 20000);
-    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    long long before[] = {lease_of(1), lease_of(2)};
-    await_that(lease_of(1) != before[0] && lease_of(2) != before[1]);
-    assert_has(served_expect(&s, 200, "GET /metrics", NULL), "legwork_store_errors_total 0\n");
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    for (int i = 0; i < 10 && !is_so; i++)
+        is_so = are_extended_while_the_file_is_held();
+    assert_true(is_so);
     for (int i = 1; i <= 2; i++)
         release("go");
     await_part("GET /v1/tasks?state=finished", "\"id\":1");
