@@ -3,11 +3,8 @@
 #include "base/clock.h"
 #include "base/futex.h"
 
-#include <sched.h>
-
 #define LOOKS 24      /* some 10 microseconds */
 #define PAUSES_MAX 16 /* between two looks: each one takes the line away from who has it */
-#define YIELDS 50
 
 static bool try_lock(struct lw__brief *lock) {
     uint32_t free = 0;
@@ -21,11 +18,6 @@ void lw__brief_wait(struct lw__brief *lock) {
          i++, pauses = pauses < PAUSES_MAX ? pauses * 2 : pauses) {
         for (int j = 0; j < pauses; j++)
             lw__spin_pause();
-        if (try_lock(lock))
-            return;
-    }
-    for (int i = 0; i < YIELDS; i++) {
-        sched_yield();
         if (try_lock(lock))
             return;
     }

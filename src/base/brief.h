@@ -1,7 +1,9 @@
-/* A lock for what is held briefly and wanted by everybody: the store's. Whoever has to wait spins,
- * then gives its processor away, and sleeps only when the holder must have been preempted.
+/* A lock for what is held briefly and wanted by everybody: the store's. A thread that has to wait
+ * spins for longer than the longest hold, and then sleeps, for the holder must have been preempted.
  * (Measured on two cores: waking a sleeper costs 40 µs, the longest hold is some 5; with a pthread
- * mutex, even an adaptive one, the engine spent most of its time in futex.)
+ * mutex, even an adaptive one, the engine spent most of its time in futex. Fifty yields before the
+ * sleep cost up to a third on a crowded machine, E1x4 131 ns instead of 99, E2 727 instead of 519:
+ * a yield asks to be put behind all neighbours.)
  */
 #ifndef LW_BASE_BRIEF_H
 #define LW_BASE_BRIEF_H
