@@ -100,6 +100,7 @@ void lw__attention_spin(struct lw__worker *w, uint64_t until) {
     LW__POINT("spin: expected, still attentive");
     if (atomic_exchange(&w->is_attending, 0) == 1)
         atomic_fetch_sub(&pool->attentive, 1);
+    LW__POINT("spin: expected, not attentive");
 }
 
 void lw__attention_withdraw(struct lw__worker *w) {
@@ -142,6 +143,7 @@ bool lw__attention_sleep(struct lw__worker *w, uint64_t deadline) {
         lw__lot_leave(&pool->idle, &w->waiter);
     else
         is_woken = lw__lot_wait(&pool->idle, &w->waiter, pool->set.clock, deadline);
+    LW__POINT("sleep: over, not attentive");
     if (is_woken)
         lw__attention_come_up(w);
     return is_woken;

@@ -14,6 +14,7 @@ static uint32_t place_count(const struct lw__pool_settings *set) {
 }
 
 static void init(lw_pool *pool) {
+    pool->waker_cpu = -1;
     lw__lot_init(&pool->idle);
     lw__lot_init(&pool->room);
     lw__lot_init(&pool->quiet);
