@@ -20,7 +20,7 @@ SUITES = [
           ("W3.ideal",)),  # it belongs to the machine
     Suite("engine", ("E1", "E1x4", "E2", "E3", "E4", "E5", "E6", "E7", "E8", "E9", "E9b", "W4i"), ENGINE_SYSTEMS, ENGINE_TARGETS,
           ("E4.rate_of_E1",)),  # each against itself, and more is better
-    Suite("sqlite", ("S1", "S2", "S3", "S4", "S5", "S6"), SQLITE_SYSTEMS, SQLITE_TARGETS, ()),
+    Suite("sqlite", ("S1", "S2", "S3", "S4", "S5", "S6", "S4b"), SQLITE_SYSTEMS, SQLITE_TARGETS, ()),
     Suite("flow", ("F1", "F2"), FLOW_SYSTEMS, FLOW_TARGETS, ()),
-    Suite("server", ("H1", "H2", "H3", "H4", "H5", "H6"), SERVER_SYSTEMS, SERVER_TARGETS, ()),
+    Suite("server", ("H1", "H2", "H3", "H4", "H5", "H6", "H4b"), SERVER_SYSTEMS, SERVER_TARGETS, ()),
 ]
