@@ -3,7 +3,7 @@
  * A model of src/pool/attention.c and what it touches: submitters that push and look whether anybody
  * attends or is expected; workers that take, withdraw, run, give, spin, sleep and leave; a draining
  * stop (park_stop.pml); and the monitor, which revokes the attention of a hurrying worker that sits in
- * a slow task (park_hurry.pml). A step here is one atomic access there, in the order of the program;
+ * a slow task (park_hurry.pml), or late after it (park_revoke.pml). A step here is one atomic access there, in the order of the program;
  * the function it stands in is named beside it. In C all of them are sequentially consistent: that
  * they interleave is all that can happen.
  *
@@ -16,7 +16,7 @@
  * then all workers have left, and the count of attentive ones never falls below 0 and ends at 0.
  *
  * Each of these was tried, with `spin -a -D<name>`, and Spin found the run that goes wrong, here or in
- * one of the other two scenarios:
+ * one of the other scenarios:
  *     NO_RECHECK     a worker does not look again after it has announced its sleep
  *     EARLY_DROP     it gives up its attention, looks again, and enters the lot only then
  *     EARLY_LOOK     a submitter looks who attends before it pushes
@@ -24,6 +24,8 @@
  *     NO_TAKE_BACK   a submitter that expects a sleeper and finds none leaves it expected …
  *     NO_LOOK_AGAIN  … or takes that back and does not look again (wake_first)
  *     NO_CLEAR       a worker that comes up stays expected while it runs a task
+ *     NO_GIVE_AGAIN  it does not look whether the monitor has revoked its attention meanwhile, and relied
+ *                    on its expectation
  *     SHOW_FIRST     attention is shown before it is counted, and may be revoked in between
  *     MODE_FIRST     a stop sets the mode before it closes the ring
  *     NO_REVOKE      the monitor does nothing
@@ -38,6 +40,8 @@
                           everything */
 #define CAN_HURRY 0    /* worker 0 may stay attentive while it runs, and there is a monitor */
 #define CAN_SPIN 1     /* a worker may spin before it sleeps */
+#define IS_LATE 0      /* a revoke may come when its slow task is over; the second task ends when the
+                          third has begun */
 #define IS_STOPPED 0   /* a stop comes at any time */
 #endif
 
@@ -182,6 +186,12 @@ inline come_up() { /* lw__attention_come_up */
 #ifndef NO_CLEAR
     is_expected = false
 #endif
+#ifndef NO_GIVE_AGAIN
+    ; if
+    :: !is_attending[me] -> give()
+    :: else
+    fi
+#endif
 }
 
 inline drop_attention() { /* in lw__attention_sleep, lw__attention_spin */
@@ -247,8 +257,13 @@ again:
     :: CAN_HURRY && me == 0 -> is_hurrying = true
     :: withdraw(found); is_hurrying = false
     fi;
+#if IS_LATE
+    atomic { begun++; is_slow = (me == 0 -> is_hurrying : is_slow) }
+    atomic { position != 1 || begun > 2; is_slow = (me == 0 -> false : is_slow); settled++ }
+#else
     atomic { begun++; is_slow = is_hurrying && position == 0 }
     atomic { IS_STOPPED || position > 0 || begun > 1; is_slow = false; settled++ }
+#endif
     if
     :: !is_hurrying || !is_attending[me] -> give()
     :: else

@@ -7,5 +7,6 @@
 #define TIME_OUTS 1
 #define CAN_HURRY 1
 #define CAN_SPIN 1
+#define IS_LATE 0
 #define IS_STOPPED 0
 #include "park.pml"

@@ -7,5 +7,6 @@
 #define TIME_OUTS 0
 #define CAN_HURRY 0
 #define CAN_SPIN 1
+#define IS_LATE 0
 #define IS_STOPPED 1
 #include "park.pml"

@@ -57,8 +57,8 @@ static void start_report(const char *name, const char *p50, const char *p99,
     free(waits);
 }
 
-/* All samples that a run needs, the warm-ups' included: `registry` may look them up by their number,
- * which is that of their submit. */
+/* All samples that a run needs, the warm-ups' included: a registry may look them up by their
+ * number, which is that of their submit. */
 static long start_sample_count(long tasks) {
     long idle = tasks > 0 ? tasks : (long)START_IDLE_SAMPLES;
     long paced = tasks > 0 ? tasks : (long)START_PACED_SAMPLES;

@@ -1,4 +1,4 @@
-/* Attention: which worker will look at the queue, and therefore whether a submitter has to wake one.
+/* Attention: which worker will look at the queue, and so whether a submitter has to wake one.
  *
  * Waking a sleeping thread costs the submitter 2 to 14 µs, a hundred times what the rest of a
  * submit costs. So the pool counts its attentive workers: those that will look at the queue before
@@ -18,8 +18,8 @@
  * Attention is backed by running. A worker that was woken will look, but only when the kernel has
  * given it a core, and beside busy neighbours that can take milliseconds; a worker that spins may
  * have lost its core just now. Such a worker is not counted. It is *expected*, up to a moment
- * (base/expect.h): a submitter that finds nobody attentive relies on it until then, and
- * wakes another worker afterwards. So a wake that went astray costs LW__EXPECT_NS and not a slice of the
+ * (base/expect.h): a submitter that finds nobody attentive relies on it until then, and wakes
+ * another worker afterwards. So a wake that went astray costs LW__EXPECT_NS, not a slice of the
  * scheduler. (With woken and spinning workers counted, a task took 3.3 ms to its start
  * beside two endless loops on two cores, where a mutex and a condition variable took 19 µs.)
  *
@@ -28,11 +28,11 @@
  *     push                                 attentive-- (or expect none), [idle.count++]
  *     read attentive, idle.count,          read the ring
  *     whether one is expected
- * Either the worker sees the task, or the submitter sees that nobody attends and nobody is expected,
- * and wakes a sleeper. An expected worker first gives its attention, then takes the expectation back,
- * and then looks: a submitter that has relied on it had pushed before that look. A submitter that
- * expects a worker before it has found one to wake, and finds none, takes the expectation back and
- * looks again. models/park.pml checks exactly this; tests/stress tries it with pauses at every
+ * Either the worker sees the task, or the submitter sees that nobody attends and that nobody is
+ * expected, and wakes a sleeper. An expected worker first gives its attention, then takes the
+ * expectation back, and then looks: a submitter that has relied on it had pushed before that look.
+ * A submitter that expects a worker before it has found one to wake, and finds none, takes the
+ * expectation back and looks again. models/park.pml checks exactly this; tests/stress tries it with pauses at every
  * LW__POINT.
  */
 #include "base/futex.h"
@@ -71,8 +71,8 @@ void lw__attention_wake_first(lw_pool *pool) {
     }
 }
 
-/* A pool that drains wakes those who sleep now, and the oldest first: a woken worker that finds that
- * another one still runs sleeps again. Waking until nobody sleeps would go on as long as that one
+/* A pool that drains wakes all that sleep now, the oldest first: a woken worker that finds another
+ * one still running sleeps again. Waking until nobody sleeps would go on as long as that one
  * runs. */
 void lw__attention_wake_all(lw_pool *pool) {
     for (uint32_t n = lw__lot_count(&pool->idle); n > 0; n--)
@@ -92,6 +92,10 @@ void lw__attention_come_up(struct lw__worker *w) {
     lw__attention_give(w);
     LW__POINT("come up: attentive, still expected");
     lw__expect_none(&w->runner.pool->expected);
+    /* The monitor may have come late to revoke what this worker gave before it slept; then it has
+     * relied on the expectation that is now taken back, and has woken nobody. */
+    if (atomic_load(&w->is_attending) == 0)
+        lw__attention_give(w);
 }
 
 void lw__attention_spin(struct lw__worker *w, uint64_t until) {

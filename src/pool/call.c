@@ -49,7 +49,7 @@ void lw__pool_end_call(struct lw__runner *runner) {
         end_call(call, CALL_ENDED);
 }
 
-/* Touches nothing of the pool, which may be gone when the task has ended. */
+/* Another thread may close the pool as soon as the task has ended: nothing of it is touched. */
 static uint32_t await_end(struct call *call, int polls) {
     uint32_t state;
     for (int i = 0; i < polls; i++) {

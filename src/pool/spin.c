@@ -12,9 +12,9 @@
  * Spinning is for machines with a core to spare. A thread that spins uses up what the scheduler
  * owes it, and then waits behind its neighbours for whole slices of milliseconds, while a sleeper
  * runs at once when it is woken. So a spinner never yields its core (a yield asks to be put behind
- * them), and now and then asks the kernel how often it has lost it: if that was more often than once in
- * LOSS_NS, the machine is busy, and no thread spins in this pool for a while. That while grows as
- * long as each new try ends in the same way.
+ * them), and now and then asks the kernel how often it has lost it: if that was more often than
+ * once in LOSS_NS, the machine is busy, and no thread spins in this pool for a while. That while
+ * grows as long as each new try ends in the same way.
  */
 #include "base/futex.h"
 #include "pool/pool_internal.h"
@@ -133,8 +133,8 @@ static bool spin(struct lw__worker *w) {
         is_found = spin_on_credit(w, &now, LONG_SPIN_NS, 1);
     else if (!is_soon && w->has_just_woken)
         is_found = spin_on_credit(w, &now, SHORT_SPIN_NS, SHORT_SPIN_NS);
-    if (now > start)
-        lw__attention_come_up(w);
+    if (atomic_load_explicit(&w->is_attending, memory_order_relaxed) == 0)
+        lw__attention_come_up(w); /* whether or not the clock has moved meanwhile */
     if (is_found)
         lw__spin_learn(w);
     return is_found;
