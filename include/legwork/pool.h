@@ -193,8 +193,8 @@ LW_API int lw_pool_submit_many(lw_pool *pool, const lw_pool_task *tasks, size_t 
  * runs at once, in place. Waits for room like LW_BLOCK without a timeout, whatever the policy.
  * Returns LW_OK; LW_ECANCELED when a stop or LW_DROP_OLDEST dropped it before it ran (on_drop is
  * not called: arg never changed hands); LW_ESTOPPING, LW_ESTUCK, LW_EINVAL, LW_EFORKED, LW_ENOMEM,
- * LW_ESYSTEM, all as lw_pool_submit. Its task must not close the pool: this call is under way still.
- * Since: 0.1 */
+ * LW_ESYSTEM, all as lw_pool_submit. Its task must not close the pool, for this call is still under
+ * way. Since: 0.1 */
 LW_API int lw_pool_run(lw_pool *pool, lw_pool_fn fn, void *arg);
 
 /* Cancels one task. Returns LW_OK: it was still queued; its arg went to on_drop, before this call

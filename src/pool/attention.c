@@ -32,8 +32,8 @@
  * expected, and wakes a sleeper. An expected worker first gives its attention, then takes the
  * expectation back, and then looks: a submitter that has relied on it had pushed before that look.
  * A submitter that expects a worker before it has found one to wake, and finds none, takes the
- * expectation back and looks again. models/park.pml checks exactly this; tests/stress tries it with pauses at every
- * LW__POINT.
+ * expectation back and looks again. models/park.pml checks exactly this; tests/stress tries it with
+ * pauses at every LW__POINT.
  */
 #include "base/futex.h"
 #include "pool/pool_internal.h"

@@ -1,6 +1,6 @@
 /* A monitor that comes late: it wants to revoke what a hurrying worker gave before its slow task,
- * and is kept until that worker has slept and was woken again. It then takes attention that was just
- * given, and must not rely on the expectation of that same worker (models/park_revoke.pml).
+ * and is kept until that worker has slept and was woken again. It then takes attention that was
+ * just given, and must not rely on the expectation of that same worker (models/park_revoke.pml).
  *
  * The monitor and the worker are kept at points that have names. Whether they meet as wanted is a
  * matter of chance, in about every second round; a round in which they do not proves nothing. */
