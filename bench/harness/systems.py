@@ -150,21 +150,25 @@ POOL_SYSTEMS = [
     System("cores", build_cores, program("cores"), ("W3", "W4"), is_peer=False),
 ]
 
+STREAMS = ("E1", "E1x4", "E2", "E3", "E4", "E5", "E6", "E7", "E8")
+
 ENGINE_SYSTEMS = [
-    System("legwork", legwork_program("legwork-engine", "engine.c"), program("legwork-engine"), is_peer=False),
-    System("go", build_go, program("go"), ("E1", "E1x4", "E2", "E3", "E4", "E5", "E6", "E7", "E8")),
-    System("java", build_java, [*JAVA, "registry"]),
+    System("legwork", legwork_program("legwork-engine", "engine.c"), program("legwork-engine"), (*STREAMS, "E9"),
+           is_peer=False),
+    System("go", build_go, program("go"), STREAMS),
+    System("java", build_java, [*JAVA, "registry"], (*STREAMS, "E9")),
     System("mutex-registry", c_program("mutex-registry", "peers/registry.c"), program("mutex-registry"), ("E9",)),
     System("legwork-pool", build_pool, program("legwork"), ("W4i",), is_peer=False),
     System("cores", build_cores, program("cores"), ("E1", "E1x4"), is_peer=False),
 ]
 
+build_fdatasync = c_program("fdatasync", "peers/fdatasync.c")
+
 SQLITE_SYSTEMS = [
     System("legwork", legwork_program("legwork-sqlite", "sqlite.c", "legwork", "sqlite3"), program("legwork-sqlite"),
            is_peer=False),
     System("beanstalkd", build_beanstalkd, program("beanstalkd"), ("S1", "S2", "S4", "S5")),
-    System("fdatasync", c_program("fdatasync", "peers/fdatasync.c"), program("fdatasync"), ("S1", "S2", "S4"),
-           is_peer=False),
+    System("fdatasync", build_fdatasync, program("fdatasync"), ("S1", "S2", "S4"), is_peer=False),
 ]
 
 SERVER_SYSTEMS = [
@@ -172,6 +176,7 @@ SERVER_SYSTEMS = [
            env={"BENCH_LEGWORK": os.path.join(OUT, "server", "legwork")}, is_peer=False),
     System("beanstalkd", build_server_peer, program("load"), ("H1", "H2", "H4", "H5"),
            {"BENCH_SERVER": "beanstalkd"}),
+    System("fdatasync", build_fdatasync, program("fdatasync"), ("H4",), is_peer=False),
 ]
 
 FLOW_SYSTEMS = [
