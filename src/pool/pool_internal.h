@@ -127,8 +127,8 @@ struct lw__worker {
     uint64_t idle_since;       /* when it last ran out of work; 0: it has not */
     uint64_t gap_ns;           /* how long it is out of work, lately */
     uint32_t poll_rounds;      /* for asking now and then */
-    long losses;               /* of its core, as the kernel counted them … */
-    uint64_t losses_at;        /* … then; 0: it has slept since */
+    uint64_t asked_at;         /* when it last did; 0: it has slept since */
+    uint64_t cpu_then;         /* how long its thread had run by then */
     bool has_just_woken;
     bool has_run;                  /* a task, since its thread has started */
     struct lw__ring_item *reserve; /* LW_POOL_RESERVE cells, made at the first use */

@@ -12,16 +12,17 @@
  * Spinning is for machines with a core to spare. A thread that spins uses up what the scheduler
  * owes it, and then waits behind its neighbours for whole slices of milliseconds, while a sleeper
  * runs at once when it is woken. So a spinner never yields its core (a yield asks to be put behind
- * them), and now and then asks the kernel how often it has lost it: if that was more often than
- * once in LOSS_NS, the machine is busy, and no thread spins in this pool for a while. That while
- * grows as long as each new try ends in the same way.
+ * them), and now and then asks the kernel how long it has run: if that is a slice less than has
+ * passed, the machine is busy, and no thread spins in this pool for a while. That while grows as
+ * long as each new try ends in the same way. (How often it has lost its core says less: on an idle
+ * machine that was three times in 100 µs, and over at once.)
  */
 #include "base/futex.h"
 #include "pool/pool_internal.h"
 
 #include <sched.h>
 #include <stddef.h>
-#include <sys/resource.h>
+#include <time.h>
 
 #define FIRST_POLLS 32 /* before the clock is read at all: half a microsecond */
 #define SHORT_SPIN_NS (10 * LW__NS_PER_US)
@@ -31,9 +32,7 @@
 #define LULL_MAX 127                      /* breaths of about 15 ns: two microseconds */
 #define TRUST_NS (5 * LW__NS_PER_US)      /* a spinner is expected so long after its last look */
 #define CHECK_ROUNDS 64 /* of polls, between two questions to the kernel of 300 ns each */
-#define LOSS_NS \
-    (10 * LW__NS_PER_MS) /* slices are 1 to 4 ms; an idle machine takes a core away a few
-                                      * times a second */
+#define LOSS_NS (500 * LW__NS_PER_US) /* a slice of a neighbour; the kernel's own work is shorter */
 #define PAUSE_NS (20 * LW__NS_PER_MS)
 #define PAUSE_NS_MAX (640 * LW__NS_PER_MS)
 
@@ -58,21 +57,25 @@ static void pause_spinning(lw_pool *pool, uint64_t now) {
     atomic_store_explicit(&pool->busy_until, now + pause_ns, memory_order_relaxed);
 }
 
-/* Counts a round of polls, and now and then asks how often this thread has lost its core since it
- * slept last (a sleeper's own wake-ups take cores away, too). True: too often, and spinning
- * pauses. */
+static uint64_t own_cpu_ns(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * LW__NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* Counts a round of polls, and now and then asks the kernel how long this thread has run since the
+ * last time. True: so much less than has passed that a neighbour had its core; spinning pauses. */
 static bool has_lost_core(struct lw__worker *w) {
-    struct rusage usage;
-    if (++w->poll_rounds % CHECK_ROUNDS != 0 || getrusage(RUSAGE_THREAD, &usage) < 0)
+    if (++w->poll_rounds % CHECK_ROUNDS != 0)
         return false;
-    uint64_t now = lw__now(w->runner.pool->set.clock), since = now - w->losses_at;
-    uint64_t losses = (uint64_t)(usage.ru_nivcsw - w->losses);
-    bool is_busy = w->losses_at != 0 && losses > 0 && since < losses * LOSS_NS;
-    w->losses = usage.ru_nivcsw;
-    w->losses_at = now;
-    if (is_busy)
-        pause_spinning(w->runner.pool, now);
-    return is_busy;
+    uint64_t now = lw__now(lw__clock_system()), cpu = own_cpu_ns();
+    uint64_t passed = now - w->asked_at, ran = cpu - w->cpu_then;
+    bool is_lost = w->asked_at != 0 && passed > ran + LOSS_NS;
+    w->asked_at = now;
+    w->cpu_then = cpu;
+    if (is_lost)
+        pause_spinning(w->runner.pool, lw__now(w->runner.pool->set.clock));
+    return is_lost;
 }
 
 /* ---- an idle worker ----------------------------------------------------------------------- */
@@ -167,7 +170,7 @@ bool lw__spin_for_work(struct lw__worker *w) {
     if (!is_found && w->idle_since == 0)
         w->idle_since = lw__now(pool->set.clock);
     if (!is_found)
-        w->losses_at = 0;
+        w->asked_at = 0;
     w->has_just_woken = false;
     return is_found;
 }

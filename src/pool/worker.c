@@ -331,7 +331,7 @@ void *lw__worker_main(void *arg) {
     w->runner.outer = NULL;
     lw__runner_adopt_thread(&w->runner);
     get_up(w);
-    w->losses_at = 0; /* the kernel counts them by thread, and this is another one */
+    w->asked_at = 0; /* the kernel counts by thread, and this is another one */
     w->has_run = false;
     run_claimed(w, 0); /* after a task that has ended the thread before this one */
     run_reserve(w);
