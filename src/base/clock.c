@@ -57,6 +57,12 @@ lw_clock *lw__clock_system(void) {
     return &clock;
 }
 
+uint64_t lw__thread_cpu_ns(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * LW__NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 static int64_t find_offset_ms(lw_clock *clock) {
     uint64_t least = LW__NEVER;
     int64_t offset = 0;

@@ -39,6 +39,10 @@ struct lw_clock {
 /* The system's clocks: the monotonic one, and the one on the wall. */
 lw_clock *lw__clock_system(void);
 
+/* How long the calling thread has run on a processor, in ns: the kernel's count, at the price of a
+ * system call. */
+uint64_t lw__thread_cpu_ns(void);
+
 static inline uint64_t lw__now(lw_clock *clock) {
     return clock->now(clock);
 }

@@ -22,7 +22,6 @@
 
 #include <sched.h>
 #include <stddef.h>
-#include <time.h>
 
 #define FIRST_POLLS 32 /* before the clock is read at all: half a microsecond */
 #define SHORT_SPIN_NS (10 * LW__NS_PER_US)
@@ -57,18 +56,12 @@ static void pause_spinning(lw_pool *pool, uint64_t now) {
     atomic_store_explicit(&pool->busy_until, now + pause_ns, memory_order_relaxed);
 }
 
-static uint64_t own_cpu_ns(void) {
-    struct timespec t = {0};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * LW__NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 /* Counts a round of polls, and now and then asks the kernel how long this thread has run since the
  * last time. True: so much less than has passed that a neighbour had its core; spinning pauses. */
 static bool has_lost_core(struct lw__worker *w) {
     if (++w->poll_rounds % CHECK_ROUNDS != 0)
         return false;
-    uint64_t now = lw__now(lw__clock_system()), cpu = own_cpu_ns();
+    uint64_t now = lw__now(lw__clock_system()), cpu = lw__thread_cpu_ns();
     uint64_t passed = now - w->asked_at, ran = cpu - w->cpu_then;
     bool is_lost = w->asked_at != 0 && passed > ran + LOSS_NS;
     w->asked_at = now;
