@@ -363,8 +363,9 @@ LW_API int lw_explain(lw_engine *engine, lw_id id, lw_explanation *explanation);
 /* Aborts a task that waits, at once (LW_OK); asks one that runs to give up, through its context
  * (LW_PENDING): it ends aborted if it gives up because of that, which is to say, returns anything
  * but done or a failure for good. LW_ENOTFOUND: there is none, or it is terminal. LW_EUNSURE: it is
- * done, and not on disk yet; that follows, unless the process dies. The same call again waits for
- * that: LW_OK if it is written by then; LW_ENOTFOUND if it was before. LW_EINVAL, LW_EFORKED. A
+ * done, and not on disk yet; that follows, unless the process dies. The same call again, or of
+ * another thread meanwhile, waits for that: LW_OK if it is written by then; LW_ENOTFOUND if it was
+ * before. LW_EINVAL, LW_EFORKED. A
  * client's question may not get to the file: LW_EBUSY, LW_ECORRUPT, LW_ESYSTEM, and LW_EUNSURE if
  * nobody knows. Since: 0.2 */
 LW_API int lw_cancel(lw_engine *engine, lw_id id);

@@ -6,10 +6,10 @@
 #include <string.h>
 
 /* A task that is aborted, but not in the file: whoever cancels it once more, because the first
- * answer was LW_EUNSURE, has to wait for that, too. */
+ * answer was LW_EUNSURE or is still awaited by another thread, has to wait for that, too. */
 static bool is_abort_unwritten(const struct lw__index *index, const struct lw__task *task) {
     return index->journal && lw__task_state(task) == LW_ABORTED
-           && lw__task_flags(task) & LW__TASK_UNSAVED && task->is_end_noted;
+           && lw__task_flags(task) & LW__TASK_UNSAVED;
 }
 
 static int cancel(struct lw__index *index, struct lw__task *task, uint64_t now) {

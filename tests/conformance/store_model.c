@@ -640,9 +640,13 @@ static void do_retry(struct entry *e) {
 }
 
 static void do_cancel(struct entry *e) {
-    int expected = is_over(e) ? LW_ENOTFOUND : e->state == LW_STARTED ? LW_PENDING : LW_OK;
+    bool is_unwritten = e->state == LW_ABORTED && !is_known_over(e);
+    int expected = is_unwritten             ? LW_OK
+                   : is_over(e)             ? LW_ENOTFOUND
+                   : e->state == LW_STARTED ? LW_PENDING
+                                            : LW_OK;
     assert_status(change(m.rig, e->id, LW__CHANGE_CANCEL), expected);
-    if (expected == LW_OK)
+    if (expected == LW_OK && !is_unwritten)
         abort_entry(e);
     e->is_cancelling = expected == LW_PENDING;
 }
