@@ -66,6 +66,34 @@ TEST(a_kind_at_its_limit_costs_no_more_in_10000_queues) {
     assert_true(many <= 3 * LOOKS_MAX);
 }
 
+/* As other workers do while this one is busy: they find nothing. */
+static lw_outcome do_claim_in_vain(lw_ctx *ctx, const lw_task *task) {
+    lw_engine *engine = *(lw_engine **)lw_ctx_user(ctx);
+    struct lw__task *taken;
+    struct lw__claim claim = {.tasks = &taken, .max = 1};
+    (void)task;
+    engine->store->ops->claim(engine->store, lw__engine_now(engine), &claim);
+    CHECK(claim.count == 0);
+    return lw_done(ctx);
+}
+
+/* The first claim of all that finds the kind full may look at each queue once. */
+static double cost_of_claims_in_vain(int queues) {
+    lw_engine *engine = OPEN_ENGINE(.workers = LW_ZERO);
+    handle(engine, "mail", do_claim_in_vain, LW_HANDLER_OPTIONS(.user = &engine, .concurrency = 1));
+    start(engine);
+    fill(engine, "mail", queues, 4);
+    double cost = looks_per_run(engine);
+    close_engine(engine);
+    return cost;
+}
+
+TEST(a_claim_beside_a_kind_at_its_limit_costs_no_more_in_10000_queues) {
+    double few = cost_of_claims_in_vain(FEW), many = cost_of_claims_in_vain(MANY);
+    printf("comparisons: %.1f with %d queues, %.1f with %d\n", few, FEW, many, MANY);
+    assert_true(many <= 10 * LOOKS_MAX);
+}
+
 /* Ten have tasks; the others are known, and empty. */
 TEST(queues_without_tasks_cost_nothing) {
     double costs[2];
