@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static struct served s;
+static char finish[64]; /* of the task that is leased */
 
 /* ---- help ---------------------------------------------------------------------------------- */
 
@@ -44,8 +45,16 @@ static void submit_aborted(int id, const char *queue) {
     served_expect(&s, 204, what, NULL);
 }
 
-/* A task to be claimed, one to be cancelled, and three that are aborted: to be deleted, run, and
- * run by the route for many. */
+static void lease_task(int id) {
+    served_expect(&s, 201, "POST /v1/queues/leased/tasks?kind=k", "x");
+    const char *at = strstr(served_expect(&s, 200, "POST /v1/queues/leased/claim", NULL), "token");
+    CHECK(at != NULL);
+    snprintf(finish, sizeof finish, "POST /v1/tasks/%d/finish?token=%lld", id,
+             strtoll(at + strlen("token\":\""), NULL, 10));
+}
+
+/* A task to be claimed, one to be cancelled, three that are aborted: to be deleted, run, and run by
+ * the route for many; and one that a worker has. */
 static void start_with_tasks(void) {
     served_start_with(&s, NULL, say_into_file);
     served_expect(&s, 200, "GET /readyz", NULL);
@@ -54,6 +63,7 @@ static void start_with_tasks(void) {
     submit_aborted(3, "aborted");
     submit_aborted(4, "aborted");
     submit_aborted(5, "many");
+    lease_task(6);
 }
 
 /* Why it cannot be written: the word for programs, and a part of the sentence for people. Without
@@ -87,40 +97,9 @@ static void assert_refused(const char *what, const char *body, const struct trou
     assert_trouble(served_ask(&s, what, body), trouble, "");
 }
 
-/* Steering is done, and only not written yet: repeating it under a key would be wrong advice. The
- * requests are sent at once, because each waits until a turn has failed. */
-static void assert_steering_refused(const struct trouble *trouble) {
-    const struct {
-        const char *what, *part;
-    } asked[] = {
-        {"POST /v1/tasks/2/cancel", "it is done, and will be written"},
-        {"DELETE /v1/tasks/3", "it is done, and will be written"},
-        {"POST /v1/tasks/4/run", "it is done, and will be written"},
-        {"POST /v1/run?queue=many", trouble->of_many},
-    };
-    enum { COUNT = sizeof asked / sizeof *asked };
-    int fds[COUNT];
-    for (int i = 0; i < COUNT; i++) {
-        fds[i] = served_connect(&s);
-        send_request(fds[i], asked[i].what, NULL, 0);
-    }
-    for (int i = 0; i < COUNT; i++) {
-        fprintf(stderr, "%s\n", asked[i].what);
-        assert_trouble(read_answer(fds[i], false), trouble, asked[i].part);
-        close(fds[i]);
-    }
-}
-
-static void assert_not_ready(const char *word) {
-    struct answer a = served_ask(&s, "GET /readyz", NULL);
-    assert_int_equal(a.code, 503);
-    assert_has(a.head, "Retry-After: 1\r\n");
-    assert_has(a.body, word);
-    answer_free(&a);
-    served_expect(&s, 200, "GET /healthz", NULL);
-}
-
-/* Everything that has to be written is refused, and what is only read is not. */
+/* Steering, and what a worker says, is done, and only not written yet: repeating it under a key
+ * would be wrong advice. The requests are sent at once, because each waits until a turn has
+ * failed. */
 static void assert_refuses_all(const struct trouble *trouble) {
     assert_refused("POST /v1/queues/q/tasks?kind=k", "y", trouble);
     assert_not_ready(trouble->word);
@@ -142,6 +121,7 @@ static void assert_recovers(void) {
     assert_has(served_expect(&s, 200, "GET /v1/tasks/2", NULL), "\"aborted\"");
     served_expect(&s, 404, "GET /v1/tasks/3", NULL);
     assert_has(served_expect(&s, 200, "GET /v1/tasks/4", NULL), "\"enqueued\"");
+    assert_has(served_expect(&s, 200, "GET /v1/tasks/6", NULL), "\"finished\"");
     assert_has(served_expect(&s, 200, "POST /v1/queues/q/claim", NULL), "\"id\":1");
     await_that(logged("the store can be written again") > 0);
     assert_int_equal(logged("the store can be written again"), 1);

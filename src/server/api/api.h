@@ -158,6 +158,10 @@ void lw__reply_status(struct lw__exchange *x, int status, const lw_error *err);
 /* A change that the engine has made and cannot write yet (LW_EUNSURE): the sentence `done` says how
  * far it is, and the reason follows. */
 void lw__reply_unwritten(struct lw__exchange *x, const char *done);
+/* `done` of steering and of a worker's outcomes: unlike a submit they are not taken back. */
+#define LW__DONE_UNWRITTEN                                          \
+    "it is done, and will be written as soon as that is possible, " \
+    "unless the server dies before"
 
 /* The answer is complete. x is gone afterwards, or soon. No other request is begun, and no other
  * exchange freed, before the callback of the loop is over: lists can be walked meanwhile. */

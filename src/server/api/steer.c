@@ -23,15 +23,11 @@ static void offload_for_id(struct lw__exchange *x, void (*work)(struct lw__excha
         refuse_id(x);
 }
 
-/* Steering is not taken back when it cannot be written, unlike a submit. */
-static const char unwritten[] = "it is done, and will be written as soon as that is possible, "
-                                "unless the server dies before";
-
 static void reply_for_id(struct lw__exchange *x, int rc) {
     if (rc == LW_OK) {
         lw__reply_empty(x, 204);
     } else if (rc == LW_EUNSURE) {
-        lw__reply_unwritten(x, unwritten);
+        lw__reply_unwritten(x, LW__DONE_UNWRITTEN);
     } else if (rc == LW_ENOTFOUND) {
         lw__refuse(&x->err, rc, "there is no task %llu that this could be done to", x->id);
         lw__reply_status(x, rc, &x->err);

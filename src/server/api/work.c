@@ -21,7 +21,7 @@ static void refuse(struct lw__exchange *x, int status) {
 
 static void answer_durable(struct lw__exchange *x) {
     if (x->status < 0)
-        lw__reply_status(x, x->status, NULL);
+        lw__reply_unwritten(x, LW__DONE_UNWRITTEN);
     lw__exchange_reply(x);
 }
 
@@ -36,7 +36,8 @@ static void reply_when_durable(struct lw__exchange *x) {
     if (rc == LW_OK)
         return;
     lw__exchange_unawait(x);
-    refuse(x, rc);
+    lw__reply_unwritten(x, LW__DONE_UNWRITTEN);
+    lw__exchange_reply(x);
 }
 
 /* 202: done, but the task was cancelled meanwhile, and the worker should give up. */
