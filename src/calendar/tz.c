@@ -103,7 +103,7 @@ void lw__tz_settle(struct lw__tz *tz) {
 
 /* The rule reaches back for ever; what it says of the time before rule_from does not count. */
 static struct lw__span span_by_rule(const struct lw__tz *tz, int64_t at) {
-    struct lw__tz_rule_span by_rule = lw__tz_rule_at(&tz->rule, at);
+    struct lw__tz_rule_span by_rule = lw__tz_rule_at(&tz->rule, tz->rule_from, at);
     struct lw__span span = {.from = by_rule.from,
                             .to = by_rule.to,
                             .high = by_rule.high,
@@ -136,7 +136,7 @@ struct lw__span lw__tz_span_at(const struct lw__tz *tz, int64_t at) {
 
 const struct lw__tz_kind *lw__tz_kind_at(const struct lw__tz *tz, int64_t at) {
     if (at >= tz->rule_from)
-        return lw__tz_rule_at(&tz->rule, at).kind;
+        return lw__tz_rule_at(&tz->rule, tz->rule_from, at).kind;
     uint32_t low = 0, high = tz->change_count; /* so many changes are not after `at` */
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;

@@ -171,9 +171,12 @@ static void insert(struct event *events, int count, struct event event) {
     events[count] = event;
 }
 
+/* How far back events matter: two that are as near as this can overlap in local time. */
+#define NEAR_S (4 * LW__DAY_S)
+
 /* The events of the years around one, in order. False: they may not be all that is needed to say
- * what holds at `at`; of the years -3 to +3 they always are, because an event is less than nine
- * days away from its year. */
+ * what holds at `at` and what was shown shortly before. Those of the years -3 to +3 always are,
+ * because an event is less than nine days away from its year. */
 static bool list_events(const struct lw__tz_rule *rule, int year, int reach, int64_t at,
                         struct event *events, int *count) {
     bool is_enough = true;
@@ -183,14 +186,28 @@ static bool list_events(const struct lw__tz_rule *rule, int year, int reach, int
         insert(events, (*count)++, start);
         insert(events, (*count)++, end);
         if (y == year - reach)
-            is_enough = start.at <= at && end.at <= at;
+            is_enough = start.at <= at - NEAR_S && end.at <= at - NEAR_S;
         if (y == year + reach)
             is_enough = is_enough && start.at > at && end.at > at;
     }
     return is_enough;
 }
 
-struct lw__tz_rule_span lw__tz_rule_at(const struct lw__tz_rule *rule, int64_t at) {
+static const struct lw__tz_kind *kind_from(const struct lw__tz_rule *rule, bool is_start) {
+    return is_start ? &rule->daylight : &rule->standard;
+}
+
+/* The latest local time shown before an event: that of the event itself by the offset before it.
+ * Two events at one instant have nothing in between. What was before the first event is too long
+ * ago to matter. */
+static int64_t shown_before(const struct lw__tz_rule *rule, const struct event *events, int i) {
+    if (i > 0 && events[i - 1].at == events[i].at)
+        return INT64_MIN;
+    bool was_dst = i > 0 ? events[i - 1].is_start : !events[i].is_start;
+    return events[i].at + kind_from(rule, was_dst)->offset_s;
+}
+
+struct lw__tz_rule_span lw__tz_rule_at(const struct lw__tz_rule *rule, int64_t since, int64_t at) {
     struct event events[EVENTS_MAX];
     int count, last = 0;
     int year = lw__date_of(lw__floor_div(at, LW__DAY_S)).year;
@@ -198,15 +215,14 @@ struct lw__tz_rule_span lw__tz_rule_at(const struct lw__tz_rule *rule, int64_t a
         (void)list_events(rule, year, REACH_MAX, at, events, &count);
     int64_t high = INT64_MIN;
     for (int i = 0; i < count && events[i].at <= at; i++) {
-        int32_t before = events[i].is_start ? rule->standard.offset_s : rule->daylight.offset_s;
-        if (events[i].at + before > high)
-            high = events[i].at + before;
+        int64_t shown = events[i].at > since ? shown_before(rule, events, i) : INT64_MIN;
+        if (shown > high)
+            high = shown;
         last = i;
     }
     assert(last + 1 < count && events[last].at <= at);
     return (struct lw__tz_rule_span){.from = events[last].at,
                                      .to = events[last + 1].at,
                                      .high = high,
-                                     .kind =
-                                         events[last].is_start ? &rule->daylight : &rule->standard};
+                                     .kind = kind_from(rule, events[last].is_start)};
 }

@@ -42,11 +42,12 @@ int lw__tz_rule_read(struct lw__tz_rule *rule, const char *text, size_t size, lw
 /* Two clock changes, one after the other, and what holds in between: from `from`, before `to`. */
 struct lw__tz_rule_span {
     int64_t from, to;
-    int64_t high; /* the latest local time that clocks have shown before `from` */
+    int64_t high; /* the latest local time that clocks have shown before `from`, since `since` */
     const struct lw__tz_kind *kind;
 };
 
-/* What holds at an instant, by a rule with has_dst. `at` is in the years 2 to 11,000. */
-struct lw__tz_rule_span lw__tz_rule_at(const struct lw__tz_rule *rule, int64_t at);
+/* What holds at an instant, by a rule with has_dst that holds itself since `since`. `at` is in the
+ * years 2 to 11,000. */
+struct lw__tz_rule_span lw__tz_rule_at(const struct lw__tz_rule *rule, int64_t since, int64_t at);
 
 #endif
