@@ -204,8 +204,8 @@ LW_API const lw_zone *lw_cron_zone(const lw_cron *cron);
  * years, months, days and clock changes, never by minutes. Since: 0.3 */
 LW_API int lw_cron_next(const lw_cron *cron, int64_t after_ms, int64_t *tick_ms);
 
-/* The latest tick that is strictly after `after_ms` and not after `until_ms`: the one to make up for
- * when many were missed. Returns and takes as lw_cron_next, however far the two are apart;
+/* The latest tick that is strictly after `after_ms` and not after `until_ms`: the one to make up
+ * for when many were missed. Returns and takes as lw_cron_next, however far the two are apart;
  * LW_ENOTFOUND: there is none between them. Since: 0.3 */
 LW_API int lw_cron_latest(const lw_cron *cron, int64_t after_ms, int64_t until_ms,
                           int64_t *tick_ms);

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------ */
 
 static int check_options(const lw_cron_options *o, lw_error *err) {
     if (o->struct_size != sizeof *o)
@@ -53,7 +53,7 @@ const lw_zone *lw_cron_zone(const lw_cron *cron) {
     return cron ? cron->zone : NULL;
 }
 
-/* ---- ticks ----------------------------------------------------------------------------------- */
+/* ---- ticks --------------------------------------------------------------------------------- */
 
 /* The first tick after an instant, or one that is after LW_TICK_MS_MAX. */
 static int64_t next_tick(const lw_cron *cron, const struct lw__tz *tz, int64_t after_ms) {

@@ -17,7 +17,7 @@ static size_t left(const struct lw__cron_reader *reader) {
     return (size_t)(reader->end - reader->at);
 }
 
-/* ---- day of month ------------------------------------------------------------------------------ */
+/* ---- day of month -------------------------------------------------------------------------- */
 
 /* L, LW, 15W */
 static int read_month_day(struct lw__cron_reader *reader) {
@@ -42,7 +42,7 @@ static int read_month_day(struct lw__cron_reader *reader) {
     return 1;
 }
 
-/* ---- day of week ------------------------------------------------------------------------------- */
+/* ---- day of week --------------------------------------------------------------------------- */
 
 /* 5L, FRIL, TUE#2 */
 static int read_week_day(struct lw__cron_reader *reader) {
@@ -72,7 +72,7 @@ int lw__cron_day_read(struct lw__cron_reader *reader) {
     return reader->field->number == LW__CRON_DAY ? read_month_day(reader) : read_week_day(reader);
 }
 
-/* ---- never ------------------------------------------------------------------------------------- */
+/* ---- never --------------------------------------------------------------------------------- */
 
 /* The first day that the day of month field names, 32 if it has L or LW. */
 static int first_day(const lw_cron *cron) {

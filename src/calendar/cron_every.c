@@ -22,8 +22,8 @@ static int64_t take_unit(const char **at) {
     return 0;
 }
 
-/* Reads "90s" or "1h30m", larger units first. Returns -1 if it is none, or INT64_MAX if it is longer
- * than LW_TIMEOUT_MS_MAX. */
+/* Reads "90s" or "1h30m", larger units first. Returns -1 if it is none, or INT64_MAX if it is
+ * longer than LW_TIMEOUT_MS_MAX. */
 static int64_t read_interval(const char *at) {
     int64_t all = 0, last_unit = INT64_MAX;
     do {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- sentences ------------------------------------------------------------------------------- */
+/* ---- sentences ----------------------------------------------------------------------------- */
 
 /* A piece of the expression as a text of its own, cut if it is long. */
 struct piece {
@@ -37,7 +37,7 @@ int lw__cron_refuse(const struct lw__cron_reader *reader, const char *at, const 
                          reader->field->wanted);
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------- */
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -106,7 +106,7 @@ int lw__cron_value_read(struct lw__cron_reader *reader, int *value) {
     return LW_OK;
 }
 
-/* ---- items ------------------------------------------------------------------------------------ */
+/* ---- items --------------------------------------------------------------------------------- */
 
 struct range {
     int low, high, step;
@@ -186,7 +186,7 @@ static int read_item(struct lw__cron_reader *reader) {
     return LW_OK;
 }
 
-/* ---- fields ----------------------------------------------------------------------------------- */
+/* ---- fields -------------------------------------------------------------------------------- */
 
 /* "?" alone is "*" of a day field. */
 static int read_question(struct lw__cron_reader *reader, const char *end) {

@@ -5,7 +5,7 @@
 
 #define YEAR_MIN 1969 /* a local time of 1970 in UTC can be of the year before */
 
-/* ---- bits ----------------------------------------------------------------------------------- */
+/* ---- bits ---------------------------------------------------------------------------------- */
 
 /* The first bit from `from` on; -1: none. */
 static int next_bit(uint64_t mask, int from) {
@@ -27,7 +27,7 @@ static int last_bit(uint64_t mask) {
     return 63 - __builtin_clzll(mask);
 }
 
-/* ---- the time of day ------------------------------------------------------------------------ */
+/* ---- the time of day ----------------------------------------------------------------------- */
 
 static int first_second(const lw_cron *cron) {
     return (first_bit(cron->hours) * 60 + first_bit(cron->minutes)) * 60 + first_bit(cron->seconds);
@@ -66,7 +66,7 @@ static int latest_second(const lw_cron *cron, int from) {
     return hour < 0 ? -1 : hour * 3600 + last_bit(cron->minutes) * 60 + last_bit(cron->seconds);
 }
 
-/* ---- the days of a month --------------------------------------------------------------------- */
+/* ---- the days of a month ------------------------------------------------------------------- */
 
 /* A month: its first day as a number and as a weekday, and how many it has. */
 struct month {
@@ -142,7 +142,7 @@ static bool has_month(const lw_cron *cron, int number) {
     return cron->months >> number & 1;
 }
 
-/* ---- searching -------------------------------------------------------------------------------- */
+/* ---- searching ----------------------------------------------------------------------------- */
 
 static int64_t next_month(const lw_cron *cron, int year, int number, int year_max) {
     for (;;) {

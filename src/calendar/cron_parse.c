@@ -27,7 +27,7 @@ static const struct lw__cron_field fields[LW__CRON_FIELD_COUNT] = {
     {LW__CRON_WEEKDAY, "day of week", "0 to 7 or SUN to SAT, *, ?, 5L, TUE#2, ranges, lists, steps",
      0, 7, weekday_names, 7, 0}};
 
-/* ---- words ------------------------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *word, *means;
@@ -52,7 +52,7 @@ static int refuse_word(const char *word, lw_error *err) {
                          nearest ? nearest : "", nearest ? "?)" : "");
 }
 
-/* ---- fields ------------------------------------------------------------------------------------ */
+/* ---- fields -------------------------------------------------------------------------------- */
 
 static int refuse_count(const char *expression, int count, lw_error *err) {
     struct lw__quoted shown = lw__text_quote(expression);

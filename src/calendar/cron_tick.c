@@ -23,7 +23,7 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* ---- forward --------------------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------------------- */
 
 /* The first match from `low` on. */
 struct match {
@@ -64,7 +64,7 @@ int64_t lw__cron_tick_next(const lw_cron *cron, const struct lw__tz *tz, int64_t
     return match.at - span.offset_s;
 }
 
-/* ---- backward -------------------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------------------------ */
 
 /* The latest match up to `high`. */
 struct latest {

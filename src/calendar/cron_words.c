@@ -20,7 +20,7 @@ LW_PRINTF(2, 3) static void put(struct writer *writer, const char *format, ...) 
     writer->used += length > 0 ? (size_t)length : 0;
 }
 
-/* ---- lists ------------------------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------------------- */
 
 typedef void (*put_value)(struct writer *writer, int value);
 
@@ -75,7 +75,7 @@ static void put_weekday(struct writer *writer, int value) {
     put(writer, "%s", names[value]);
 }
 
-/* ---- the time of day --------------------------------------------------------------------------- */
+/* ---- the time of day ----------------------------------------------------------------------- */
 
 struct unit {
     const char *name;
@@ -164,7 +164,7 @@ static void put_time(struct writer *writer, const lw_cron *cron) {
     }
 }
 
-/* ---- days --------------------------------------------------------------------------------------- */
+/* ---- days ---------------------------------------------------------------------------------- */
 
 static bool has_all_days(const lw_cron *cron) {
     return (cron->days & LW__CRON_ALL_DAYS) == LW__CRON_ALL_DAYS;
@@ -243,7 +243,7 @@ static void put_days(struct writer *writer, const lw_cron *cron) {
     }
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------------------------- */
 
 /* "every 1 hour 30 minutes" */
 static void put_every(struct writer *writer, const lw_cron *cron) {

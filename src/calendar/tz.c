@@ -48,7 +48,7 @@ int lw__tz_make_fixed(struct lw__tz **tz, const lw_allocator *allocator, int32_t
     return LW_OK;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------ */
+/* ---- comparing ----------------------------------------------------------------------------- */
 
 static bool is_same_kind(const struct lw__tz_kind *a, const struct lw__tz_kind *b) {
     return a->offset_s == b->offset_s && a->is_dst == b->is_dst
@@ -76,7 +76,7 @@ bool lw__tz_is_same(const struct lw__tz *a, const struct lw__tz *b) {
     return true;
 }
 
-/* ---- spans ---------------------------------------------------------------------------------- */
+/* ---- spans --------------------------------------------------------------------------------- */
 
 void lw__tz_settle(struct lw__tz *tz) {
     struct lw__span *span = tz->spans;

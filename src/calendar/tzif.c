@@ -45,7 +45,7 @@ static int refuse(lw_error *err, const char *why) {
     return lw__error_set(err, LW_ECORRUPT, 0, "%s", why);
 }
 
-/* ---- headers -------------------------------------------------------------------------------- */
+/* ---- headers ------------------------------------------------------------------------------- */
 
 static int read_header(struct reader *reader, struct counts *counts, lw_error *err) {
     const unsigned char *at = take(reader, HEADER_SIZE);
@@ -83,7 +83,7 @@ static int check_counts(const struct counts *c, lw_error *err) {
     return LW_OK;
 }
 
-/* ---- the block ------------------------------------------------------------------------------ */
+/* ---- the block ----------------------------------------------------------------------------- */
 
 static bool is_abbreviation_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+'
@@ -139,7 +139,7 @@ static int read_changes(struct lw__tz *tz, const struct counts *c, const unsigne
     return LW_OK;
 }
 
-/* ---- the rule ------------------------------------------------------------------------------- */
+/* ---- the rule ------------------------------------------------------------------------------ */
 
 /* What follows the block: a newline, the rule (or nothing), a newline. */
 static int find_rule(struct reader *reader, const char **text, size_t *size, lw_error *err) {
@@ -170,7 +170,7 @@ static int read_rule(struct lw__tz *tz, struct reader *reader, lw_error *err) {
     return LW_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all of it ----------------------------------------------------------------------------- */
 
 /* The first block has times of four bytes and is for older readers. */
 static int skip_first_block(struct reader *reader, lw_error *err) {

@@ -38,7 +38,7 @@ static bool is_instant(int64_t at_ms) {
     return at_ms >= 0 && at_ms <= LW_TICK_MS_MAX;
 }
 
-/* ---- local times ----------------------------------------------------------------------------- */
+/* ---- local times --------------------------------------------------------------------------- */
 
 int lw_zone_local(const lw_zone *zone, int64_t at_ms, lw_local_time *local) {
     if (!zone || !local || !is_instant(at_ms))
@@ -80,7 +80,7 @@ int lw_zone_format(const lw_zone *zone, int64_t at_ms, char *text, size_t size) 
     return LW_OK;
 }
 
-/* ---- clock changes --------------------------------------------------------------------------- */
+/* ---- clock changes ------------------------------------------------------------------------- */
 
 int lw_zone_next_change(const lw_zone *zone, int64_t after_ms, lw_zone_change *change) {
     if (!zone || !change || !is_instant(after_ms))

@@ -20,7 +20,7 @@ static struct path path_of(const lw_zones *zones, const char *name) {
     return path;
 }
 
-/* ---- stamps --------------------------------------------------------------------------------- */
+/* ---- stamps -------------------------------------------------------------------------------- */
 
 struct lw__zone_stamp lw__zone_stamp(const lw_zones *zones, const char *name) {
     struct stat info;
@@ -38,7 +38,7 @@ bool lw__zone_stamp_is(const struct lw__zone_stamp *a, const struct lw__zone_sta
            && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* ---- sentences ------------------------------------------------------------------------------ */
+/* ---- sentences ----------------------------------------------------------------------------- */
 
 static int refuse_unknown(const lw_zones *zones, const char *name, lw_error *err) {
     char nearest[LW_ZONE_NAME_MAX + 1];
@@ -68,7 +68,7 @@ static int refuse_system(const char *name, int native, lw_error *err) {
                          name, native);
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------- */
+/* ---- bytes --------------------------------------------------------------------------------- */
 
 /* Reads a regular file of up to `room` bytes. */
 static int read_open_file(const lw_zones *zones, int fd, const char *name, void *into, size_t room,

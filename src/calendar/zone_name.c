@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- offsets -------------------------------------------------------------------------------- */
+/* ---- offsets ------------------------------------------------------------------------------- */
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -67,7 +67,7 @@ static int read_offset(struct lw__zone_name *read, const char *name, const char 
     return LW_OK;
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------- */
 
 static bool is_name_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '-'

@@ -11,7 +11,7 @@
 #define DEFAULT_FOLDER "/usr/share/zoneinfo"
 #define DEFAULT_CHECK_MS 60000
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
 static lw_zones_options with_defaults(const lw_zones_options *given) {
     lw_zones_options o = given ? *given : *LW_ZONES_OPTIONS(.folder = NULL);
@@ -39,7 +39,7 @@ static int validate(const lw_zones_options *o, lw_error *err) {
     return o->folder ? lw__key_check("folder", o->folder, LW__ZONE_FOLDER_MAX, err) : LW_OK;
 }
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------ */
 
 int lw_zones_open(lw_zones **zones, const lw_zones_options *options, lw_error *err) {
     if (!zones)
@@ -70,7 +70,7 @@ void lw_zones_close(lw_zones *zones) {
     lw__free(zones->allocator, zones, sizeof *zones);
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 /* The place of a name in the table, or the one where it would be put. */
 static uint32_t find_place_locked(const lw_zones *zones, const char *name) {
@@ -125,7 +125,7 @@ static void remove_locked(lw_zones *zones, const lw_zone *zone) {
             (zones->count - place) * sizeof(lw_zone *));
 }
 
-/* ---- zones ------------------------------------------------------------------------------------ */
+/* ---- zones --------------------------------------------------------------------------------- */
 
 static void free_zone(lw_zone *zone) {
     lw__tz_release(zone->tz, zone->zones->allocator);
@@ -202,7 +202,7 @@ void lw_zone_close(lw_zone *zone) {
         free_zone(zone);
 }
 
-/* ---- refresh ---------------------------------------------------------------------------------- */
+/* ---- refresh ------------------------------------------------------------------------------- */
 
 /* Replaces the data; those who are reading the old ones keep them until they are done. */
 static void replace(lw_zone *zone, struct lw__tz *tz) {

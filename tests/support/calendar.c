@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- TZif files ------------------------------------------------------------------------------ */
+/* ---- TZif files ---------------------------------------------------------------------------- */
 
 struct bytes {
     unsigned char *at;
@@ -59,7 +59,7 @@ size_t zone_bytes(const struct zone_made *made, unsigned char *into, size_t room
     return bytes.size;
 }
 
-/* ---- zones ------------------------------------------------------------------------------------ */
+/* ---- zones --------------------------------------------------------------------------------- */
 
 static const struct zone_made test_zones[] = {
     {.name = "Test/Berlin",
@@ -99,7 +99,7 @@ lw_zones *open_test_zones(void) {
     return zones;
 }
 
-/* ---- ticks ------------------------------------------------------------------------------------- */
+/* ---- ticks --------------------------------------------------------------------------------- */
 
 int64_t at_utc(const char *text) {
     struct tm tm = {0};

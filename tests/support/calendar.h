@@ -6,7 +6,7 @@
 
 #include <legwork/cron.h>
 
-/* ---- zones ---------------------------------------------------------------------------------- */
+/* ---- zones --------------------------------------------------------------------------------- */
 
 /* What a zone of a test is made of; `rule` is a POSIX TZ string or "". Without changes the first
  * kind holds until the rule does. */
@@ -35,7 +35,7 @@ size_t zone_bytes(const struct zone_made *made, unsigned char *into, size_t room
  *   Test/West    +12:00 until 2012-06-01 12:00 UTC, -12:00 from then on: a day comes twice */
 lw_zones *open_test_zones(void);
 
-/* ---- ticks ----------------------------------------------------------------------------------- */
+/* ---- ticks --------------------------------------------------------------------------------- */
 
 /* "2026-03-29 01:00:00" in UTC, as ms since 1970. */
 int64_t at_utc(const char *text);

@@ -33,7 +33,7 @@ static void expect_refused(const char *expression, const char *words) {
     lw_zones_close(zones);
 }
 
-/* ---- what is read ----------------------------------------------------------------------------- */
+/* ---- what is read -------------------------------------------------------------------------- */
 
 TEST(five_fields_are_six_at_second_zero) {
     expect_same("1 2 3 4 5", "0 1 2 3 4 5");
@@ -93,7 +93,7 @@ TEST(intervals_are_read_with_units) {
     expect_same("@every 1d2h3m4s5ms", "@every 93784005ms");
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------------------------- */
 
 TEST(a_sentence_names_the_field_the_position_and_what_was_wanted) {
     expect_refused("60 * * * *", "minute field, position 1: \"60\" is too large; wanted 0 to 59");

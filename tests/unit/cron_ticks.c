@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* ---- days --------------------------------------------------------------------------------------- */
+/* ---- days ---------------------------------------------------------------------------------- */
 
 TEST(days_of_month_and_week_are_joined_as_cron_does) {
     lw_zones *zones = open_test_zones();
@@ -67,7 +67,7 @@ TEST(seconds_are_the_first_of_six_fields) {
     lw_zones_close(zones);
 }
 
-/* ---- a gap: 2026-03-29 02:00 to 03:00 in Test/Berlin ------------------------------------------------ */
+/* ---- a gap: 2026-03-29 02:00 to 03:00 in Test/Berlin --------------------------------------- */
 
 TEST(with_fixed_hours_all_ticks_of_a_gap_become_one_after_it) {
     lw_zones *zones = open_test_zones();
@@ -111,7 +111,7 @@ TEST(a_whole_day_that_is_left_out_is_one_tick_too) {
     lw_zones_close(zones);
 }
 
-/* ---- an overlap: 2026-10-25 02:00 to 03:00, twice --------------------------------------------------- */
+/* ---- an overlap: 2026-10-25 02:00 to 03:00, twice ------------------------------------------ */
 
 TEST(with_fixed_hours_only_the_first_pass_of_an_overlap_has_ticks) {
     lw_zones *zones = open_test_zones();
@@ -165,7 +165,7 @@ TEST(intervals_do_not_care_about_clock_changes) {
     lw_zones_close(zones);
 }
 
-/* ---- intervals ---------------------------------------------------------------------------------- */
+/* ---- intervals ----------------------------------------------------------------------------- */
 
 TEST(intervals_are_aligned_to_1970_and_an_offset) {
     lw_zones *zones = open_test_zones();
@@ -189,7 +189,7 @@ TEST(intervals_are_aligned_to_1970_and_an_offset) {
     lw_zones_close(zones);
 }
 
-/* ---- the ends of time --------------------------------------------------------------------------- */
+/* ---- the ends of time ---------------------------------------------------------------------- */
 
 TEST(ticks_are_strictly_after_an_instant_to_the_millisecond) {
     lw_zones *zones = open_test_zones();

@@ -48,7 +48,7 @@ static void expect_refused(lw_zones *zones, const char *name, int status, const 
     assert_sentence(&err, status, words);
 }
 
-/* ---- names -------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------- */
 
 TEST(utc_and_offsets_need_no_file) {
     static const struct {
@@ -130,7 +130,7 @@ TEST(the_zones_of_the_system_are_found) {
     lw_zones_close(zones);
 }
 
-/* ---- sharing ------------------------------------------------------------------------------------ */
+/* ---- sharing ------------------------------------------------------------------------------- */
 
 TEST(a_zone_is_shared_by_all_who_use_it) {
     lw_test_memory *memory = NULL;
@@ -181,7 +181,7 @@ TEST(a_handle_has_up_to_4096_zones_in_use) {
     lw_zones_close(zones);
 }
 
-/* ---- files that are no zones --------------------------------------------------------------------- */
+/* ---- files that are no zones --------------------------------------------------------------- */
 
 TEST(a_damaged_file_is_refused_with_what_is_wrong) {
     lw_zones *zones = open_folder();
@@ -281,7 +281,7 @@ TEST(a_fifo_in_place_of_a_file_holds_nobody_up) {
     lw_zones_close(zones);
 }
 
-/* ---- options ------------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
 TEST(bad_options_and_arguments_are_refused) {
     lw_zones *zones = NULL;

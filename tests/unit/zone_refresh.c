@@ -115,7 +115,7 @@ TEST(a_broken_file_is_told_once_and_the_old_data_stay) {
     lw_zones_close(zones);
 }
 
-/* ---- loaders -------------------------------------------------------------------------------------- */
+/* ---- loaders ------------------------------------------------------------------------------- */
 
 struct loaded {
     const struct zone_made *made;
