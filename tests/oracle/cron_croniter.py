@@ -36,6 +36,7 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/
          "America/Havana", "Africa/Cairo", "Asia/Gaza", "Antarctica/Troll")
 MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
 DAYS = "SUN MON TUE WED THU FRI SAT".split()
+NIGHT = ("2", "1", "0", "3", "23,0", "1-3", "0-4", "*/2", "*", "1,2", "0-23", "2,3,4")
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -200,6 +201,9 @@ def main():
         is_near = bool(near[name]) and not is_dense(theirs) and rng.random() < 0.6
         if is_near:
             after = rng.choice(near[name]) + timedelta(seconds=rng.randrange(-2 * 86400, 2 * 86400))
+            if rng.random() < 0.5:  # where clocks are changed
+                fields[-4:] = [rng.choice(NIGHT), "*", "*", "*"]
+                theirs, day_or = for_croniter(fields)
         cases.append((name, fields, theirs, day_or, after, is_near))
     answers = ask(sys.argv[1:], [("next", name, " ".join(fields), milliseconds(after), 3 if is_near else 1)
                                  for name, fields, _, _, after, is_near in cases])
