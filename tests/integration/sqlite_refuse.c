@@ -100,13 +100,46 @@ static void assert_refused(const char *what, const char *body, const struct trou
 /* Steering, and what a worker says, is done, and only not written yet: repeating it under a key
  * would be wrong advice. The requests are sent at once, because each waits until a turn has
  * failed. */
+static void assert_done_unwritten(const struct trouble *trouble) {
+    const struct {
+        const char *what, *part;
+    } asked[] = {
+        {"POST /v1/tasks/2/cancel", "it is done, and will be written"},
+        {"DELETE /v1/tasks/3", "it is done, and will be written"},
+        {"POST /v1/tasks/4/run", "it is done, and will be written"},
+        {finish, "it is done, and will be written"},
+        {"POST /v1/run?queue=many", trouble->of_many},
+    };
+    enum { COUNT = sizeof asked / sizeof *asked };
+    int fds[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        fds[i] = served_connect(&s);
+        send_request(fds[i], asked[i].what, NULL, 0);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        fprintf(stderr, "%s\n", asked[i].what);
+        assert_trouble(read_answer(fds[i], false), trouble, asked[i].part);
+        close(fds[i]);
+    }
+}
+
+static void assert_not_ready(const char *word) {
+    struct answer a = served_ask(&s, "GET /readyz", NULL);
+    assert_int_equal(a.code, 503);
+    assert_has(a.head, "Retry-After: 1\r\n");
+    assert_has(a.body, word);
+    answer_free(&a);
+    served_expect(&s, 200, "GET /healthz", NULL);
+}
+
+/* Everything that has to be written is refused, and what is only read is not. */
 static void assert_refuses_all(const struct trouble *trouble) {
     assert_refused("POST /v1/queues/q/tasks?kind=k", "y", trouble);
     assert_not_ready(trouble->word);
     assert_refused("POST /v1/tasks", "[{\"kind\":\"k\"},{\"kind\":\"k\"}]", trouble);
     assert_refused("POST /v1/queues/q/claim", NULL, trouble);
     assert_refused("POST /v1/queues/empty/claim?wait=20s", NULL, trouble);
-    assert_steering_refused(trouble);
+    assert_done_unwritten(trouble);
     served_expect(&s, 200, "GET /v1/tasks/1", NULL);
     const char *figures = served_expect(&s, 200, "GET /metrics", NULL);
     assert_has(figures, "legwork_store_halted 1\n");
