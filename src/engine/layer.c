@@ -209,12 +209,24 @@ void lw__layer_withdraw(lw_engine *engine, struct lw__scope_await *await) {
     lw__mutex_unlock(&engine->scopes_mu);
 }
 
-void lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline) {
+static void sleep_until(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline) {
     lw_clock *clock = engine->set.clock;
     while (!atomic_load(&await->has_changed) && lw__now(clock) < deadline) {
         if (lw__driver_pass(engine, deadline) != LW__PASS_LOOK)
             clock->wait(clock, &await->has_changed, 0, deadline);
     }
+}
+
+/* The worker of a handler that waits may have to be replaced, as in lw_wait. */
+bool lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline) {
+    struct lw__nested nested = {.id = 0, .is_bounded = deadline != LW__NEVER};
+    bool is_inside = lw__hand_is_inside(engine);
+    if (is_inside && !lw__nested_enter(engine, &nested))
+        return false;
+    sleep_until(engine, await, deadline);
+    if (is_inside && !lw__engine_is_forked(engine))
+        lw__nested_leave(engine, &nested);
+    return true;
 }
 
 void lw__layer_scope_changed(void *user, uint64_t scope) {

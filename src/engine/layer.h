@@ -116,7 +116,8 @@ struct lw__scope_await {
 };
 
 void lw__layer_announce(lw_engine *engine, struct lw__scope_await *await);
-void lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline);
+/* Until the scope has changed. False: a handler would wait for ever, and has not waited. */
+bool lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline);
 void lw__layer_withdraw(lw_engine *engine, struct lw__scope_await *await);
 
 /* The store's hooks. Under its mutex. */

@@ -1,4 +1,5 @@
-/* Handlers and callbacks that wait for tasks (lw_wait inside).
+/* Handlers and callbacks that wait for tasks, or for resources of flows (lw_wait, lw_flow_wait
+ * inside).
  *
  * A worker that waits runs nothing meanwhile. If all of them did so, no task that they wait for
  * could run. Therefore the last one that is not waiting is replaced before it waits, as a stuck
@@ -143,6 +144,8 @@ static bool all_before_end(struct judging *j, const struct lw__task *task, int d
 
 static bool task_ends(struct judging *j, uint64_t id, int depth) {
     struct lw__index *index = j->engine->index;
+    if (id == 0)
+        return gets_worker(j);
     const struct lw__task *task = lw__ids_find(&index->ids, id);
     lw_state state = task ? lw__task_state(task) : LW_FINISHED;
     if (lw_state_is_terminal(state) || depth > AFTER_DEPTH_MAX)

@@ -40,8 +40,9 @@ static int wait_until(struct waiting *w, uint64_t deadline) {
             return LW_EDEADLOCK;
         lw__layer_announce(w->engine, &me);
         rc = look(w);
-        if (rc == LW_PENDING && w->sight->copy.id == me.scope)
-            lw__layer_wait(w->engine, &me, deadline);
+        if (rc == LW_PENDING && w->sight->copy.id == me.scope
+            && !lw__layer_wait(w->engine, &me, deadline))
+            rc = LW_EDEADLOCK;
         lw__layer_withdraw(w->engine, &me);
         if (rc == LW_PENDING)
             rc = look(w);
