@@ -320,8 +320,9 @@ LW_API int lw_flow_get(lw_engine *engine, const char *flow, const char *id, lw_f
  * Returns LW_OK: it rests. LW_PENDING: not yet; the status shows how far it is. LW_ENOTFOUND: no
  * such flow or id; one that was gone before the call, too. LW_EDEADLOCK: a step would wait for its
  * own flow, or a handler without a timeout for steps that no worker is left for (the last worker
- * that waits is replaced, as in lw_wait). LW_EUNSURE: it rests, but the disk failed. LW_EINVAL,
- * LW_ENOMEM, LW_ECORRUPT, LW_EFORKED. Since: 0.3 */
+ * that waits is replaced, as in lw_wait). LW_ESTOPPING: it does not, and the engine has stopped
+ * (inside a handler: it drops). LW_EUNSURE: it rests, but the disk failed. LW_EINVAL, LW_ENOMEM,
+ * LW_ECORRUPT, LW_EFORKED. Since: 0.3 */
 LW_API int lw_flow_wait(lw_engine *engine, const char *flow, const char *id, int64_t timeout_ms,
                         lw_flow_status *status);
 

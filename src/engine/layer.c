@@ -209,24 +209,41 @@ void lw__layer_withdraw(lw_engine *engine, struct lw__scope_await *await) {
     lw__mutex_unlock(&engine->scopes_mu);
 }
 
+/* Nothing changes any more, or a drop waits for this handler. */
+static bool is_given_up(lw_engine *engine) {
+    return atomic_load(&engine->has_stopped)
+           || (lw__engine_stop_level(engine) == LW__STOP_DROP && lw__hand_is_inside(engine));
+}
+
 static void sleep_until(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline) {
     lw_clock *clock = engine->set.clock;
-    while (!atomic_load(&await->has_changed) && lw__now(clock) < deadline) {
+    while (!atomic_load(&await->has_changed) && lw__now(clock) < deadline && !is_given_up(engine)) {
         if (lw__driver_pass(engine, deadline) != LW__PASS_LOOK)
             clock->wait(clock, &await->has_changed, 0, deadline);
     }
 }
 
 /* The worker of a handler that waits may have to be replaced, as in lw_wait. */
-bool lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline) {
+int lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline) {
     struct lw__nested nested = {.id = 0, .is_bounded = deadline != LW__NEVER};
     bool is_inside = lw__hand_is_inside(engine);
     if (is_inside && !lw__nested_enter(engine, &nested))
-        return false;
+        return LW_EDEADLOCK;
     sleep_until(engine, await, deadline);
     if (is_inside && !lw__engine_is_forked(engine))
         lw__nested_leave(engine, &nested);
-    return true;
+    return is_given_up(engine) ? LW_ESTOPPING : LW_OK;
+}
+
+void lw__layer_rouse(lw_engine *engine) {
+    lw__mutex_lock(&engine->scopes_mu);
+    for (size_t i = 0; i < LW__SCOPE_AWAIT_BUCKETS; i++) {
+        for (struct lw__scope_await *await = engine->scope_awaits[i]; await; await = await->next) {
+            atomic_store(&await->has_changed, 1);
+            lw__futex_wake(&await->has_changed, INT32_MAX);
+        }
+    }
+    lw__mutex_unlock(&engine->scopes_mu);
 }
 
 void lw__layer_scope_changed(void *user, uint64_t scope) {

@@ -116,8 +116,12 @@ struct lw__scope_await {
 };
 
 void lw__layer_announce(lw_engine *engine, struct lw__scope_await *await);
-/* Until the scope has changed. False: a handler would wait for ever, and has not waited. */
-bool lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline);
+/* Until the scope has changed. LW_EDEADLOCK: a handler would wait for ever, and has not waited;
+ * LW_ESTOPPING: the engine has stopped, or drops what this handler waits for. */
+int lw__layer_wait(lw_engine *engine, struct lw__scope_await *await, uint64_t deadline);
+
+/* A stop: whoever waits looks whether it is given up. */
+void lw__layer_rouse(lw_engine *engine);
 void lw__layer_withdraw(lw_engine *engine, struct lw__scope_await *await);
 
 /* The store's hooks. Under its mutex. */

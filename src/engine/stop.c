@@ -23,6 +23,7 @@ static void begin_drop(lw_engine *engine) {
     lw__hand_relieve_all(engine, false);
     lw__hand_end_all(engine, LW_REASON_DROPPED);
     lw__index_rouse_awaits(engine->index); /* handlers that wait for what will not run */
+    lw__layer_rouse(engine);
 }
 
 static void begin_drain_all(lw_engine *engine) {
@@ -82,6 +83,7 @@ static bool conclude(lw_engine *engine) {
     LW__POINT("stop: stopped, nobody told");
     lw__events_end(engine);
     lw__index_rouse_awaits(engine->index);
+    lw__layer_rouse(engine);
     if (lw__engine_remote(engine))
         lw__engine_remote(engine)->rouse(store);
     return true;

@@ -33,19 +33,20 @@ static int look(struct waiting *w) {
 }
 
 static int wait_until(struct waiting *w, uint64_t deadline) {
-    int rc = look(w);
+    int rc = look(w), waited = LW_OK;
     while (rc == LW_PENDING && lw__layer_now(w->engine) < deadline) {
         struct lw__scope_await me = {.scope = w->sight->copy.id};
         if (lw__layer_runs(w->engine, me.scope))
             return LW_EDEADLOCK;
         lw__layer_announce(w->engine, &me);
         rc = look(w);
-        if (rc == LW_PENDING && w->sight->copy.id == me.scope
-            && !lw__layer_wait(w->engine, &me, deadline))
-            rc = LW_EDEADLOCK;
+        if (rc == LW_PENDING && w->sight->copy.id == me.scope)
+            waited = lw__layer_wait(w->engine, &me, deadline);
         lw__layer_withdraw(w->engine, &me);
         if (rc == LW_PENDING)
             rc = look(w);
+        if (rc == LW_PENDING && waited < 0)
+            return waited;
     }
     return rc;
 }
