@@ -417,7 +417,8 @@ typedef struct lw_events lw_events;
  * events come in their order. Returns LW_OK, LW_EINVAL, LW_ENOMEM, LW_EFORKED. Since: 0.2 */
 LW_API int lw_events_open(lw_engine *engine, lw_events **events, size_t capacity);
 
-/* The next event. Waits up to timeout_ms (0: not at all, -1: for ever).
+/* The next event. Waits up to timeout_ms (0: not at all, -1: for ever). Inside a handler the last
+ * worker that waits is replaced, within stuck_max, as in lw_wait.
  * Returns LW_OK; LW_ETIMEDOUT; LW_ESTOPPING: the engine has stopped, whoever stopped it and whether
  * or not that was waited for, and all was read; LW_EINVAL; LW_EFORKED. Since: 0.2 */
 LW_API int lw_events_next(lw_events *events, lw_event *event, int64_t timeout_ms);

@@ -228,10 +228,10 @@ static inline uint32_t lw__cursor_end(uint64_t cursor) {
     return (uint32_t)(cursor & 0xffff);
 }
 
-/* A handler or callback that waits for a task, or for a resource of a flow; on its stack, until its
- * wait is over. */
+/* A handler or callback that waits for a task, for a resource of a flow, or for an event; on its
+ * stack, until its wait is over. */
 struct lw__nested {
-    uint64_t id;     /* the task that it waits for; 0: a resource, whose steps need a worker */
+    uint64_t id;     /* the task that it waits for; 0: something else, that needs a worker */
     bool is_bounded; /* it has a timeout */
     /* nested.c: */
     struct lw__hand *hand; /* the innermost of its thread */

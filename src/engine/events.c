@@ -103,7 +103,7 @@ static int take(struct lw_events *stream, struct note *note, uint64_t *lost) {
     return rc;
 }
 
-static int await_and_take(struct lw_events *stream, struct note *note, uint64_t *lost,
+static int sleep_and_take(struct lw_events *stream, struct note *note, uint64_t *lost,
                           uint64_t deadline) {
     struct lw__waiter me = {0};
     lw_clock *clock = stream->engine->set.clock;
@@ -118,6 +118,19 @@ static int await_and_take(struct lw_events *stream, struct note *note, uint64_t 
         if (!lw__lot_wait(&stream->readers, &me, clock, deadline))
             return LW_ETIMEDOUT;
     }
+}
+
+/* The last worker that waits is replaced, as in lw_wait: the event may be that of a task that needs
+ * one. The wait is never refused (is_bounded), since events come from outside, too. */
+static int await_and_take(struct lw_events *stream, struct note *note, uint64_t *lost,
+                          uint64_t deadline) {
+    lw_engine *engine = stream->engine;
+    struct lw__nested nested = {.id = 0, .is_bounded = true};
+    bool is_inside = lw__hand_is_inside(engine) && lw__nested_enter(engine, &nested);
+    int rc = sleep_and_take(stream, note, lost, deadline);
+    if (is_inside && !lw__engine_is_forked(engine))
+        lw__nested_leave(engine, &nested);
+    return rc;
 }
 
 /* Drives an engine without workers on a test clock meanwhile, if it is for this thread to do so. */

@@ -343,6 +343,35 @@ TEST(a_callback_may_wait_for_a_task_too) {
     close_engine(engine);
 }
 
+static lw_outcome do_await_event(lw_ctx *ctx, const lw_task *task) {
+    lw_engine *engine = lw_ctx_user(ctx);
+    lw_events *events;
+    lw_event event = {0};
+    lw_id id;
+    (void)task;
+    assert_status(lw_events_open(engine, &events, 0), LW_OK);
+    assert_status(lw_submit(engine, LW_TASK(.kind = "child"), &id, NULL), LW_OK);
+    while (event.id != id || event.to != LW_FINISHED)
+        assert_status(lw_events_next(events, &event, FOREVER), LW_OK);
+    lw_events_close(events);
+    return lw_done(ctx);
+}
+
+static lw_outcome do_child(lw_ctx *ctx, const lw_task *task) {
+    (void)task;
+    return lw_done(ctx);
+}
+
+TEST(a_handler_waits_for_an_event_of_its_child_with_one_worker) {
+    lw_engine *engine = OPEN_ON("memory:", .workers = 1);
+    handle(engine, "parent", do_await_event, LW_HANDLER_OPTIONS(.user = engine));
+    handle(engine, "child", do_child, NULL);
+    start(engine);
+    lw_id id = SUBMIT(engine, .kind = "parent");
+    assert_status(lw_wait(engine, id, LONG_MS, NULL), LW_OK);
+    close_engine(engine);
+}
+
 TEST(a_stop_that_drops_ends_the_wait) {
     lw_engine *engine = open_parent(1, 0);
     child_task = *LW_TASK(.kind = "child", .delay_ms = 3600000);
