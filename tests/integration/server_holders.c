@@ -222,10 +222,14 @@ TEST(a_frozen_legwork_work_does_not_fail_a_healthy_task) {
     const char *task = expect(200, "GET /v1/tasks/1", NULL);
     assert_int_equal(number_in(task, "crashes"), 1);
     assert_int_equal(number_in(task, "attempts"), 2);
+    submit(); /* nobody asks for it but the polls of the frozen one */
+    task = expect(200, "GET /v1/tasks/2", NULL);
+    assert_int_equal(number_in(task, "attempts"), 0);
     CHECK(kill(worker.pid, SIGCONT) == 0);
     say(204, 1, "finish", token, "", NULL);
     submit(); /* it is a worker like any other again */
     served_await(&s, "GET /v1/tasks/2", "finished", NULL, 0);
+    served_await(&s, "GET /v1/tasks/3", "finished", NULL, 0);
     kill(worker.pid, SIGTERM);
     assert_int_equal(served_wait_said(&worker, out, said, sizeof said), 0);
     close(other);

@@ -280,25 +280,39 @@ static void show_ends(struct lw__exchange *x, const struct batch *batch) {
     lw__json_close(json);
 }
 
-static void settle_batch(struct lw__exchange *x) {
+static void read_ends(struct lw__exchange *x) {
+    x->status = read_batch(x, x->state);
+}
+
+static void settle_ends(struct lw__exchange *x) {
     struct batch *batch = x->state;
-    x->status = read_batch(x, batch);
-    if (x->status == LW_OK)
-        x->status =
-            lw_lease_settle(x->server->engine, batch->ends, batch->count, LW_NO_WAIT, &x->err);
+    x->status = lw_lease_settle(x->server->engine, batch->ends, batch->count, LW_NO_WAIT, &x->err);
     if (x->status == LW_OK)
         show_ends(x, batch);
 }
 
-/* Of a batch that was refused those before the wrong one have been read, and the others are 0. */
-static void settled_batch(struct lw__exchange *x) {
-    const struct batch *batch = x->state;
-    for (size_t i = 0; batch->ends && i < batch->count; i++)
-        lw__handed_show(x->server, batch->ends[i].id, batch->ends[i].token);
+static void answer_ends(struct lw__exchange *x) {
     if (x->status < 0)
         refuse(x, x->status);
     else
         reply_when_durable(x);
+}
+
+/* The tokens show that the answers of the claims have arrived, and have to do so before they are
+ * settled: a claim whose connection breaks meanwhile would give its tasks back. Of a batch that was
+ * refused those before the wrong one have been read, and the others are 0. */
+static void show_tokens(struct lw__exchange *x) {
+    const struct batch *batch = x->state;
+    for (size_t i = 0; batch->ends && i < batch->count; i++)
+        lw__handed_show(x->server, batch->ends[i].id, batch->ends[i].token);
+}
+
+static void offload_settling(struct lw__exchange *x) {
+    show_tokens(x);
+    if (x->status < 0)
+        refuse(x, x->status);
+    else
+        lw__exchange_offload(x, settle_ends, answer_ends);
 }
 
 void lw__serve_settle(struct lw__exchange *x) {
@@ -308,11 +322,14 @@ void lw__serve_settle(struct lw__exchange *x) {
         return;
     }
     if (x->body.size > ON_LOOP_MAX) {
-        lw__exchange_offload(x, settle_batch, settled_batch);
+        lw__exchange_offload(x, read_ends, offload_settling);
         return;
     }
-    settle_batch(x);
-    settled_batch(x);
+    read_ends(x);
+    show_tokens(x);
+    if (x->status == LW_OK)
+        settle_ends(x);
+    answer_ends(x);
 }
 
 /* ---- meanwhile ----------------------------------------------------------------------------- */
