@@ -55,6 +55,8 @@
       "Lists the resources of flows, in the order of their start")                             \
     X(FLOW, GET, "/v1/flows/{flow}/{id}", "flow", "",                                          \
       "Shows a resource: its state, flags, steps and history")                                 \
+    X(CRON_NEXT, GET, "/v1/cron/next", "cronNext", "expression zone from_ms n offset",         \
+      "Says when a cron expression is due next, and what it means")                            \
     X(DRAIN, POST, "/v1/drain", "drain", "",                                                   \
       "Accepts no more tasks, runs what is due, and stops the server")                         \
     X(METRICS, GET, "/metrics", "metrics", "", "The figures, as OpenMetrics")                  \

@@ -8,7 +8,7 @@
  *     guard.c     whom to refuse at the door      steer.c     routes of an operator
  *     health.c    health, readiness, figures      work.c      routes of a worker
  *     stop.c      signals, drain                  claims.c    who waits for a task
- *                                                 flows.c     routes that show resources
+ *     cron.c      when expressions are due        flows.c     routes that show resources
  *
  * A request's way: the peer reads its head, the guard and the table of routes (server/routes.h)
  * decide on it, the body is read, and the route's function is called, on the loop. It must not

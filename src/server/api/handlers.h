@@ -25,6 +25,9 @@ void lw__serve_kinds(struct lw__exchange *x);
 void lw__serve_flows(struct lw__exchange *x);
 void lw__serve_flow(struct lw__exchange *x);
 
+/* cron.c */
+void lw__serve_cron_next(struct lw__exchange *x);
+
 /* steer.c */
 void lw__serve_cancel(struct lw__exchange *x);
 void lw__serve_run(struct lw__exchange *x);

@@ -27,6 +27,7 @@ const struct lw__service lw__services[LW__ROUTES] = {
     [LW__ROUTE_KINDS] = {lw__serve_kinds, 0},
     [LW__ROUTE_FLOWS] = {lw__serve_flows, 0},
     [LW__ROUTE_FLOW] = {lw__serve_flow, 0},
+    [LW__ROUTE_CRON_NEXT] = {lw__serve_cron_next, 0},
     [LW__ROUTE_DRAIN] = {lw__serve_drain, 0},
     [LW__ROUTE_METRICS] = {lw__serve_metrics, 0},
     [LW__ROUTE_HEALTHZ] = {lw__serve_health, 0},
