@@ -11,7 +11,7 @@ help: ## print this
 	@echo
 	@echo 'More: docs/HACKING.md'
 
-.PHONY: run test test-crash test-races soak sim check bench bench-pool bench-engine bench-sqlite bench-flow bench-server format symbols install clean
+.PHONY: run test test-crash test-races soak sim check bench bench-pool bench-engine bench-sqlite bench-flow bench-batch bench-server format symbols install clean
 run: ## build and run the server, on a file under your state folder, until Ctrl-C
 	@tools/setup
 	@[ -x build/$(PRESET)/legwork ] || echo 'building the server, which takes a while the first time ...'
@@ -65,6 +65,10 @@ bench-sqlite: ## measure the SQLite store beside beanstalkd and a bare fdatasync
 bench-flow: ## measure steps of flows beside plain tasks
 	@tools/setup build bench
 	@bench/run flow
+
+bench-batch: ## measure schedules and batches
+	@tools/setup build bench
+	@bench/run batch
 
 bench-server: ## measure the server beside beanstalkd
 	@tools/setup build bench

@@ -1,8 +1,8 @@
 """The suites: which workloads are measured on which systems, and what is to be reached."""
 from dataclasses import dataclass
 
-from systems import ENGINE_SYSTEMS, FLOW_SYSTEMS, POOL_SYSTEMS, SERVER_SYSTEMS, SQLITE_SYSTEMS
-from targets import ENGINE_TARGETS, FLOW_TARGETS, POOL_TARGETS, SERVER_TARGETS, SQLITE_TARGETS
+from systems import BATCH_SYSTEMS, ENGINE_SYSTEMS, FLOW_SYSTEMS, POOL_SYSTEMS, SERVER_SYSTEMS, SQLITE_SYSTEMS
+from targets import BATCH_TARGETS, ENGINE_TARGETS, FLOW_TARGETS, POOL_TARGETS, SERVER_TARGETS, SQLITE_TARGETS
 
 
 @dataclass(frozen=True)
@@ -22,5 +22,6 @@ SUITES = [
           ("E4.rate_of_E1",)),  # each against itself, and more is better
     Suite("sqlite", ("S1", "S2", "S3", "S4", "S5", "S6", "S4b"), SQLITE_SYSTEMS, SQLITE_TARGETS, ()),
     Suite("flow", ("F1", "F2"), FLOW_SYSTEMS, FLOW_TARGETS, ()),
+    Suite("batch", ("B1",), BATCH_SYSTEMS, BATCH_TARGETS, ()),
     Suite("server", ("H1", "H2", "H3", "H4", "H5", "H6", "H4b"), SERVER_SYSTEMS, SERVER_TARGETS, ()),
 ]

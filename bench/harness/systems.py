@@ -183,3 +183,7 @@ FLOW_SYSTEMS = [
     System("legwork", legwork_program("legwork-flow", "flow.c", "legwork", "sqlite3"), program("legwork-flow"),
            is_peer=False),
 ]
+
+BATCH_SYSTEMS = [
+    System("legwork", legwork_program("legwork-cron", "cron.c"), program("legwork-cron"), ("B1",), is_peer=False),
+]

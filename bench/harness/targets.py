@@ -190,6 +190,11 @@ FLOW_TARGETS = [
     ("F1 CPU of a step at most 2 times that of a task", against_own("F1.cpu_step", "F1.cpu_task", 2)),
 ]
 
+BATCH_TARGETS = [
+    ("B1 typical expressions at most 1 µs", at_most("B1.typical", 1000, "ns")),
+    ("B1 the slowest lookup of any at most 50 µs", at_most("B1.worst_rare", 50000, "ns")),
+]
+
 SERVER_TARGETS = [
     ("H1 at least 0.6 of the rate of beanstalkd, both in memory", times_as_fast("H1", "beanstalkd", 0.6)),
     ("H2 at least 5 times as fast as beanstalkd, both on the disk", times_as_fast("H2", "beanstalkd", 5)),
