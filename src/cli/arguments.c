@@ -31,8 +31,11 @@ static void print_wrapped(const char *text, int margin) {
 
 static void print_row(const struct lw__config_row *row) {
     char flag[LW__CONFIG_NAME_MAX + 64];
-    int width = snprintf(flag, sizeof flag, "  --%s%s%s", row->name, row->argument ? " " : "",
-                         row->argument ? row->argument : "");
+    char letter[8] = "";
+    if (row->letter)
+        snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    int width = snprintf(flag, sizeof flag, "  %s--%s%s%s", letter, row->name,
+                         row->argument ? " " : "", row->argument ? row->argument : "");
     printf("%-*s", FLAG_WIDTH, flag);
     if (width >= FLAG_WIDTH)
         printf("\n%*s", FLAG_WIDTH, "");
@@ -67,6 +70,19 @@ static void print_help(const struct lw__usage *usage) {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+struct long_flag {
+    char text[LW__CONFIG_NAME_MAX + 3];
+};
+
+/* Of "-n" the name, "--count"; "" if no flag has that letter. */
+static struct long_flag long_flag_of(const struct lw__usage *usage, const char *word) {
+    struct long_flag flag = {""};
+    for (size_t i = 0; i < usage->table.count && word[2] == '\0'; i++)
+        if (usage->table.rows[i].letter == word[1])
+            snprintf(flag.text, sizeof flag.text, "--%s", usage->table.rows[i].name);
+    return flag;
+}
+
 static bool takes_value(const struct lw__usage *usage, const char *flag) {
     if (strchr(flag, '='))
         return false;
@@ -85,25 +101,33 @@ static int add_word(struct lw__arguments *arguments, const struct lw__usage *usa
     return LW_OK;
 }
 
+/* A flag, and its value if that is the next word; *at becomes the index behind them. */
+static int read_flag(struct lw__arguments *arguments, const struct lw__usage *usage, int argc,
+                     const char *const *argv, int *at, bool *wants_help, lw_error *err) {
+    struct long_flag flag = long_flag_of(usage, argv[*at]);
+    const char *pair[2] = {flag.text[0] ? flag.text : argv[*at], NULL};
+    int size = 1, used = 0;
+    if (takes_value(usage, pair[0]) && *at + 1 < argc)
+        pair[size++] = argv[*at + 1];
+    *at += size;
+    return lw__config_flags(&arguments->config, size, pair, &used, wants_help, err);
+}
+
 /* Flags one by one, because words may stand between them. */
 static int read_all(struct lw__arguments *arguments, const struct lw__usage *usage, int argc,
                     const char *const *argv, bool *wants_help, lw_error *err) {
-    struct lw__common *common = arguments->config.values;
     bool is_over = false;
-    int rc = LW_OK, used = 0;
+    int rc = LW_OK;
     for (int at = 0; at < argc && rc == LW_OK && !*wants_help;) {
         const char *word = argv[at];
         if (is_over || word[0] != '-' || word[1] == '\0') {
             rc = add_word(arguments, usage, word, err);
             at++;
-        } else if (strcmp(word, "--") == 0 || strcmp(word, "-v") == 0) {
-            is_over = word[1] == '-';
-            common->is_verbose = common->is_verbose || !is_over;
+        } else if (strcmp(word, "--") == 0) {
+            is_over = true;
             at++;
         } else {
-            int size = takes_value(usage, word) && at + 1 < argc ? 2 : 1;
-            rc = lw__config_flags(&arguments->config, size, argv + at, &used, wants_help, err);
-            at += size;
+            rc = read_flag(arguments, usage, argc, argv, &at, wants_help, err);
         }
     }
     if (rc == LW_OK && !*wants_help && arguments->count < usage->words_min)
@@ -134,10 +158,12 @@ bool lw__arguments_read(struct lw__arguments *arguments, const struct lw__usage 
         choose_url(values);
         return true;
     }
+    size_t size;
+    lw__command_of(usage->line, &size);
     *code = rc < 0 ? LW__EXIT_USAGE : LW__EXIT_OK;
     if (rc < 0)
-        fprintf(stderr, "legwork: %s\nlegwork help %.*s tells more\n", err.message,
-                (int)strcspn(usage->line, " "), usage->line);
+        fprintf(stderr, "legwork: %s\nlegwork help %.*s tells more\n", err.message, (int)size,
+                usage->line);
     else
         print_help(usage);
     lw__config_clear(&arguments->config);

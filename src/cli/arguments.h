@@ -25,7 +25,7 @@ struct lw__common {
     {NULL, "json", .type = LW__CONFIG_SWITCH, LW__COMMON_AT(is_json), .fallback = "no",      \
      .help = "Print JSON, for scripts."},                                                    \
     {NULL, "verbose", .type = LW__CONFIG_SWITCH, LW__COMMON_AT(is_verbose),                  \
-     .fallback = "no", .help = "Say who was asked, and how. Also -v."}
+     .fallback = "no", .letter = 'v', .help = "Say who was asked, and how."}
 /* clang-format on */
 
 /* A command as its help tells it. */

@@ -92,14 +92,19 @@ static int print(struct lw__buffer *page) {
 
 /* ---- a command ----------------------------------------------------------------------------- */
 
-/* What the table of commands says about the first word of a usage. */
-static const struct lw__command *command_of(const struct lw__usage *usage) {
-    size_t size = strcspn(usage->line, " ");
-    for (size_t i = 0; i < lw__command_count; i++)
-        if (strncmp(lw__commands[i].name, usage->line, size) == 0
-            && lw__commands[i].name[size] == '\0')
-            return &lw__commands[i];
-    return NULL;
+/* The page of a usage's command: legwork-submit, legwork-cron-next. */
+struct page_name {
+    char text[64];
+};
+
+static struct page_name page_of(const struct lw__usage *usage) {
+    struct page_name name;
+    size_t size;
+    lw__command_of(usage->line, &size);
+    snprintf(name.text, sizeof name.text, "legwork-%.*s", (int)size, usage->line);
+    for (char *at = name.text; *at; at++)
+        *at = *at == ' ' ? '-' : *at;
+    return name;
 }
 
 /* "retry ID... | retry --all [FLAG...]" is two lines. */
@@ -116,7 +121,10 @@ static void put_synopsis(struct lw__buffer *out, const char *line) {
 }
 
 static void put_option(struct lw__buffer *out, const struct lw__config_row *row) {
-    lw__buffer_put_text(out, ".TP\n\\fB\\-\\-");
+    lw__buffer_put_text(out, ".TP\n");
+    if (row->letter)
+        lw__buffer_print(out, "\\fB\\-%c\\fR, ", row->letter);
+    lw__buffer_put_text(out, "\\fB\\-\\-");
     lw__roff_put(out, row->name);
     lw__buffer_put_text(out, "\\fR");
     if (row->argument)
@@ -142,23 +150,19 @@ static void put_environment(struct lw__buffer *out) {
 }
 
 static void put_head(struct lw__buffer *out, const struct lw__usage *usage) {
-    const struct lw__command *command = command_of(usage);
-    char name[64];
-    snprintf(name, sizeof name, "legwork-%s", command->name);
-    put_title(out, name, 1, command->help);
+    size_t size;
+    put_title(out, page_of(usage).text, 1, lw__command_of(usage->line, &size)->help);
     put_synopsis(out, usage->line);
     put_section(out, "DESCRIPTION", usage->about);
 }
 
 static void put_tail(struct lw__buffer *out, const struct lw__usage *usage) {
-    char name[64];
-    snprintf(name, sizeof name, "legwork-%s", command_of(usage)->name);
     put_exits(out, usage->is_local);
     if (usage->example) {
         lw__buffer_put_text(out, ".SH EXAMPLES\n");
         put_lines(out, usage->example);
     }
-    put_see_also(out, name);
+    put_see_also(out, page_of(usage).text);
 }
 
 int lw__page_print_command(const struct lw__usage *usage) {
@@ -169,6 +173,37 @@ int lw__page_print_command(const struct lw__usage *usage) {
     if (!usage->is_local)
         put_environment(&out);
     put_tail(&out, usage);
+    return print(&out);
+}
+
+/* ---- a command with verbs ------------------------------------------------------------------- */
+
+static void put_commands(struct lw__buffer *out, const char *owner,
+                         const struct lw__command *table) {
+    char name[64];
+    lw__buffer_put_text(out, ".SH COMMANDS\n");
+    for (; table->name; table++) {
+        snprintf(name, sizeof name, "%s-%s", owner, table->name);
+        lw__buffer_put_text(out, ".TP\n");
+        put_reference(out, name, 1, true);
+        lw__roff_put(out, table->help);
+        lw__buffer_put_text(out, ".\n");
+    }
+}
+
+int lw__page_print_verbs(const struct lw__command *owner) {
+    struct lw__buffer out;
+    char name[64];
+    snprintf(name, sizeof name, "legwork-%s", owner->name);
+    lw__page_begin(&out);
+    put_title(&out, name, 1, owner->help);
+    lw__buffer_put_text(&out, ".SH SYNOPSIS\n\\fBlegwork ");
+    lw__roff_put(&out, owner->name);
+    lw__buffer_put_text(&out, "\\fR ");
+    lw__roff_put_synopsis(&out, lw__slice_of("VERB [FLAG...]"));
+    lw__buffer_put_byte(&out, '\n');
+    put_commands(&out, name, owner->verbs);
+    put_see_also(&out, name);
     return print(&out);
 }
 
@@ -212,18 +247,6 @@ int lw__page_print_serve(const struct lw__usage *usage, const struct lw__config_
 
 /* ---- legwork(1) ---------------------------------------------------------------------------- */
 
-static void put_commands(struct lw__buffer *out) {
-    char name[64];
-    lw__buffer_put_text(out, ".SH COMMANDS\n");
-    for (size_t i = 0; i < lw__command_count; i++) {
-        snprintf(name, sizeof name, "legwork-%s", lw__commands[i].name);
-        lw__buffer_put_text(out, ".TP\n");
-        put_reference(out, name, 1, true);
-        lw__roff_put(out, lw__commands[i].help);
-        lw__buffer_put_text(out, ".\n");
-    }
-}
-
 static void put_urls(struct lw__buffer *out) {
     put_section(out, "URLS",
                 "Commands that look at tasks, submit or steer them ask whom --url names, or else "
@@ -248,7 +271,7 @@ int lw__page_print_legwork(void) {
                 "commands submit tasks, look at them and steer them.\n"
                 "Output is tables for people, and JSON for scripts with --json. Colours are for "
                 "terminals.");
-    put_commands(&out);
+    put_commands(&out, "legwork", lw__commands);
     put_urls(&out);
     put_environment(&out);
     put_term(&out, "LEGWORK_...", "The settings of `legwork serve`.");

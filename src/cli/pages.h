@@ -8,6 +8,10 @@
 /* legwork-NAME(1), on standard output. Returns the exit code. */
 int lw__page_print_command(const struct lw__usage *usage);
 
+/* legwork-cron(1), of a command with verbs, each of which has a page of its own. */
+struct lw__command;
+int lw__page_print_verbs(const struct lw__command *owner);
+
 /* legwork-serve(1): its options are settings. */
 int lw__page_print_serve(const struct lw__usage *usage, const struct lw__config_table *settings);
 

@@ -57,6 +57,7 @@ struct lw__config_row {
     const char *argument;       /* "ADDRESS", in the help */
     const char *help;           /* a sentence or two */
     bool needs_restart;         /* one that runs does not take it up when it reads them again */
+    char letter;                /* of a command's flag: -n beside --count; 0: none */
 };
 
 struct lw__config_table {
