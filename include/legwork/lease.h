@@ -105,6 +105,19 @@ typedef struct lw_claim_options {
 LW_API int lw_lease_claim(lw_engine *engine, const lw_claim_options *options, lw_snapshot *tasks,
                           lw_error *err);
 
+/* Submits a task, and leases it in the same step to a holder who waits for one: on a durable store
+ * both are written at once, so that the holder waits for one write instead of two. That is if the
+ * task can run at once and could be claimed, and its queue has nothing else to claim, which would
+ * be before it. `options` says who waits (holder) and how long the lease is (lease_ms), and nothing
+ * else. `leased`, empty or used before, is the task as lw_lease_claim shows it if it was leased,
+ * with its token; otherwise it is empty, and the task waits for whoever claims it.
+ * Tell the holder nothing before `done` has said LW_OK. If `done` says otherwise the task was not
+ * accepted, and there is no lease; after LW_EUNSURE there may be one: return it.
+ * Returns as lw_submit_async, with LW_OK whether or not it was leased; LW_EINVAL also for the
+ * options. Since: 0.3 */
+LW_API int lw_lease_submit(lw_engine *engine, const lw_task *task, const lw_claim_options *options,
+                           lw_snapshot *leased, lw_submitted done, void *user, lw_error *err);
+
 /* Gives a task back as if it had never been claimed: the attempt is not counted, and it stands
  * where it stood. For a worker that has gone before it got it.
  * Returns LW_OK; LW_ELEASE; LW_EUNSURE: done, and not written yet; LW_EINVAL; LW_EFORKED.

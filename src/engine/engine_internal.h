@@ -504,6 +504,17 @@ bool lw__spec_name_plain(lw_engine *engine, const char *kind, const char *queue,
  * submit_timeout_ms or its context. LW__NEVER: however long it takes. */
 uint64_t lw__submit_deadline(const lw_engine *engine, const lw_task *task);
 
+/* Whom a task that is submitted is to be leased to. */
+struct lw__submit_lease {
+    const char *holder; /* NULL: nobody */
+    uint64_t ns;
+    struct lw__leased leased; /* out; token 0: it is not leased */
+};
+
+/* As lw_submit_async; `lease` may be NULL. */
+int lw__submit_and_lease(lw_engine *engine, const lw_task *task, struct lw__submit_lease *lease,
+                         lw_submitted done, void *user, lw_error *err);
+
 /* After the store may have got room: lets a blocked submitter try. */
 static inline void lw__submit_offer_room(lw_engine *engine) {
     if (__builtin_expect(lw__lot_count(&engine->room) > 0, 0)) {

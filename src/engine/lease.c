@@ -252,6 +252,49 @@ int lw_lease_claim(lw_engine *engine, const lw_claim_options *options, lw_snapsh
     return rc < 0 ? rc : count_claimed(engine, &claim, tasks, err);
 }
 
+/* Of the options only who waits, and for how long the lease is to be. */
+static int check_submit_options(const lw_claim_options *o, const lw_snapshot *leased,
+                                lw_error *err) {
+    int rc = check_options(o, err);
+    if (rc == LW_OK && (o->queue_count > 0 || o->kind_count > 0 || o->max > 1 || o->flags != 0))
+        rc = lw__error_set(err, LW_EINVAL, 0,
+                           "only holder and lease_ms can be given: the task is the one submitted");
+    if (rc == LW_OK && !leased)
+        rc = lw__error_set(err, LW_EINVAL, 0, "there is nowhere to put the task");
+    return rc;
+}
+
+/* A lease that cannot be shown is nobody's, and the task is for whoever claims it. */
+static void show_submitted(lw_engine *engine, const struct lw__submit_lease *lease,
+                           lw_snapshot *leased) {
+    int rc = lease->leased.token ? show(engine, &lease->leased, leased) : LW_ELEASE;
+    if (rc < 0)
+        lw_snapshot_clear(leased);
+    if (rc < 0 && rc != LW_ELEASE)
+        give_back(engine, &lease->leased);
+}
+
+int lw_lease_submit(lw_engine *engine, const lw_task *task, const lw_claim_options *options,
+                    lw_snapshot *leased, lw_submitted done, void *user, lw_error *err) {
+    int rc = lw__lease_check(engine, err);
+    if (rc == LW_OK)
+        rc = check_submit_options(options, leased, err);
+    if (rc < 0) {
+        lw_snapshot_clear(leased);
+        return rc;
+    }
+    int64_t lease_ms = options->lease_ms ? options->lease_ms : LEASE_MS_DEFAULT;
+    bool can_lease = atomic_load(&engine->is_started);
+    struct lw__submit_lease lease = {.holder = can_lease ? options->holder : NULL,
+                                     .ns = (uint64_t)lease_ms * LW__NS_PER_MS};
+    rc = lw__submit_and_lease(engine, task, &lease, done, user, err);
+    if (rc == LW_OK)
+        show_submitted(engine, &lease, leased);
+    else
+        lw_snapshot_clear(leased);
+    return rc;
+}
+
 int lw_lease_return(lw_engine *engine, lw_id id, uint64_t token, unsigned flags) {
     int rc = lw__lease_check(engine, NULL);
     if (rc < 0 || flags & ~LW_NO_WAIT)

@@ -530,8 +530,9 @@ static void give_at_once(struct lw__answer *answer, const struct lw__put *one) {
     lw__answer_give(&answer->wait);
 }
 
-static int submit_async(lw_engine *engine, const lw_task *task, struct lw__answer *answer,
-                        lw_error *err) {
+/* `lease`: whom it is to be leased to; NULL: nobody. */
+static int submit_async(lw_engine *engine, const lw_task *task, struct lw__submit_lease *lease,
+                        struct lw__answer *answer, lw_error *err) {
     struct lw__put one = {.status = LW_OK};
     uint64_t now = lw__engine_now(engine);
     if (lw__engine_remote(engine)) {
@@ -546,6 +547,10 @@ static int submit_async(lw_engine *engine, const lw_task *task, struct lw__answe
     int rc = lw__spec_prepare(engine, task, &now, &one, err);
     if (rc < 0)
         return rc;
+    if (lease) {
+        one.holder = lease->holder;
+        one.lease_ns = lease->ns;
+    }
     struct submission s = {.engine = engine,
                            .tasks = &task,
                            .puts = &one,
@@ -557,6 +562,8 @@ static int submit_async(lw_engine *engine, const lw_task *task, struct lw__answe
     rc = submit(&s, now);
     if (lw__engine_is_forked(engine))
         return LW_EFORKED; /* its handler has returned in a child */
+    if (lease && rc >= 0)
+        lease->leased = (struct lw__leased){.id = one.id, .token = one.token};
     if (rc < 0 || one.status != LW_OK)
         lw__spec_free(engine, &one);
     if (rc >= 0 && !is_called)
@@ -564,8 +571,8 @@ static int submit_async(lw_engine *engine, const lw_task *task, struct lw__answe
     return rc < 0 ? rc : LW_OK;
 }
 
-int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, void *user,
-                    lw_error *err) {
+int lw__submit_and_lease(lw_engine *engine, const lw_task *task, struct lw__submit_lease *lease,
+                         lw_submitted done, void *user, lw_error *err) {
     lw_error own;
     int rc = lw__engine_check(engine);
     if (!err)
@@ -578,10 +585,15 @@ int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, v
     struct lw__answer *answer = lw__answer_open(engine, done, user, err);
     if (!answer)
         return err->status;
-    rc = submit_async(engine, task, answer, err);
+    rc = submit_async(engine, task, lease, answer, err);
     if (rc < 0 && !lw__engine_is_forked(engine))
         lw__answer_drop(answer);
     return rc;
+}
+
+int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted done, void *user,
+                    lw_error *err) {
+    return lw__submit_and_lease(engine, task, NULL, done, user, err);
 }
 
 /* ---- many --------------------------------------------------------------------------------- */

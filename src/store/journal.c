@@ -464,6 +464,15 @@ static void forget_lost(struct lw__journal *journal, struct lw__task *task) {
     join_waits(journal, task->id);
 }
 
+/* What makes up for an entry of a put that is taken back, although it may have been written. */
+static enum lw__journal_op undo_of(enum lw__journal_op op) {
+    switch (op) {
+    case LW__JOURNAL_PUT: return LW__JOURNAL_VOID;
+    case LW__JOURNAL_LEASE: return LW__JOURNAL_UNLEASE;
+    default: return LW__JOURNAL_NONE;
+    }
+}
+
 /* From the last to the first, so that what else was noted of a task goes before the task does, and
  * one that waits for another before that one. Taking one back may note something. */
 static void take_back_between(struct lw__index *index, struct lw__journal_batch *batch,
@@ -474,7 +483,7 @@ static void take_back_between(struct lw__index *index, struct lw__journal_batch 
             continue;
         bool is_put = entry.op == LW__JOURNAL_PUT;
         batch->entries[i] = (struct lw__journal_entry){
-            .op = is_put && is_unsure ? LW__JOURNAL_VOID : LW__JOURNAL_NONE, .id = entry.id};
+            .op = is_unsure ? undo_of(entry.op) : LW__JOURNAL_NONE, .id = entry.id};
         if (batch->entries[i].op == LW__JOURNAL_NONE) {
             batch->void_count++;
             index->journal->pending--;

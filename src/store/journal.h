@@ -7,7 +7,8 @@
  *     change   a retry, a snooze: goes on at once; if it is lost, so is that attempt's count
  *     publish  what a running attempt says about itself; the last words of a turn only
  *     lease    somebody else runs it, and until when; unlease: no more. If the latter is lost, it
- *              is made up for when the store is opened again
+ *              is made up for when the store is opened again. A lease beside the put of its task
+ *              is taken back with that
  *     end      what follows from an end (room, key, waiters, dependents, callbacks) waits until it
  *              is durable; readers may see the state a little earlier
  *     revive   retried by hand: from the history to the tasks

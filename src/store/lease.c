@@ -70,16 +70,27 @@ bool lw__lease_add_locked(struct lw__index *index, struct lw__task *task, uint64
     return lease != NULL;
 }
 
-void lw__lease_drop_locked(struct lw__index *index, struct lw__lease *lease) {
+static void remove_lease(struct lw__index *index, struct lw__lease *lease) {
     lw__timer_cancel(&index->alarms, &lease->alarm.timer);
     index->leases.put_off -= lease->is_put_off;
+    lw__ids_remove(&index->leases.ids, lease->id);
+    atomic_fetch_sub(&index->leases.count, 1);
+    lw__index_retire_block_locked(index, lease, lease->size);
+}
+
+void lw__lease_drop_locked(struct lw__index *index, struct lw__lease *lease) {
     if (index->journal) {
         lease->task->notes &= (uint8_t)~LW__NOTE_LEASE; /* the next one is to be noted after this */
         lw__journal_note(index->journal, LW__JOURNAL_UNLEASE, lease->task);
     }
-    lw__ids_remove(&index->leases.ids, lease->id);
-    atomic_fetch_sub(&index->leases.count, 1);
-    lw__index_retire_block_locked(index, lease, lease->size);
+    remove_lease(index, lease);
+}
+
+/* What the journal has of it is the journal's to take back. */
+void lw__lease_take_back_locked(struct lw__index *index, struct lw__lease *lease) {
+    struct lw__kind *kind = lw__index_kind_of(index, lease->task);
+    remove_lease(index, lease);
+    lw__index_count_out_kind_locked(index, kind, 1);
 }
 
 /* ---- what is written ---------------------------------------------------------------------- */
@@ -311,6 +322,42 @@ static int lease_first(struct lw__index *index, struct lw__lane *lane,
     return LW_OK;
 }
 
+/* A lease can neither be told nor extended now; see lw__index_lease. */
+static int check_leasing(struct lw__index *index) {
+    if (index->restraints & (LW__STORE_NO_CLAIM | LW__STORE_NO_PUT))
+        return LW_ESTOPPING;
+    if (index->is_halted)
+        return index->trouble.status;
+    return lw__index_is_slow_locked(index) ? LW_ESYSTEM : LW_OK;
+}
+
+static bool can_lease_put(struct lw__index *index, const struct lw__lane *lane,
+                          const struct lw__put *put, uint64_t now) {
+    return lane->is_offered && !lw__kind_is_full(lane->kind) && put->due <= now && !put->is_taken
+           && !put->is_successor && put->scope == 0 && !put->stillborn
+           && !(put->spec && put->spec->run) && !lw__offers_first(&lane->queue->offered, false)
+           && atomic_load(&index->leases.count) < LW__LEASES_MAX && check_leasing(index) == LW_OK;
+}
+
+/* The caller has reserved the note. */
+bool lw__lease_put_locked(struct lw__index *index, struct lw__task *task, struct lw__put *put,
+                          uint64_t now) {
+    struct lw__lane *lane = lw__index_find_lane(lw__index_queue_of(index, task), task->kind);
+    uint64_t token = index->last_token + 1;
+    if (!can_lease_put(index, lane, put, now))
+        return false;
+    struct lw__lease *lease = add(index, task, token, now, now + put->lease_ns, put->holder);
+    if (!lease)
+        return false;
+    index->last_token = put->token = token;
+    lw__index_move(index, task, LW__EVENT_ENQUEUE, now);
+    lw__index_begin(&index->store, task, token, now);
+    announce(index, lease);
+    if (lw__kind_is_full(lane->kind))
+        lw__index_withhold_locked(index, lane);
+    return true;
+}
+
 static int lease_all(struct lw__index *index, struct lw__lease_claim *claim, uint64_t now) {
     struct lw__lane *lane;
     int rc = LW_OK;
@@ -326,17 +373,11 @@ static int look(struct lw__index *index, struct lw__lease_claim *claim) {
 
 int lw__index_lease(struct lw__store *store, uint64_t now, struct lw__lease_claim *claim) {
     struct lw__index *index = store->index;
-    int rc = LW_OK;
     claim->count = 0;
     claim->has_left = claim->has_some = false;
     lw__index_lock(index);
-    if (index->restraints & (LW__STORE_NO_CLAIM | LW__STORE_NO_PUT))
-        rc = LW_ESTOPPING;
-    else if (index->is_halted)
-        rc = index->trouble.status;
-    else if (lw__index_is_slow_locked(index))
-        rc = LW_ESYSTEM;
-    else
+    int rc = check_leasing(index);
+    if (rc == LW_OK)
         rc = claim->only_looks ? look(index, claim) : lease_all(index, claim, now);
     lw__grace_collect(&index->grace);
     lw__index_unlock(index);

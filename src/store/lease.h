@@ -52,6 +52,14 @@ struct lw__lease *lw__lease_find(const struct lw__index *index, uint64_t id);
 bool lw__lease_add_locked(struct lw__index *index, struct lw__task *task, uint64_t token,
                           uint64_t now, uint64_t until, const char *holder);
 
+/* Leases a task that is being put to put->holder, and sets put->token. False: somebody else comes
+ * first, or it cannot run now; nothing has changed, and it is to be enqueued. */
+bool lw__lease_put_locked(struct lw__index *index, struct lw__task *task, struct lw__put *put,
+                          uint64_t now);
+
+/* The put of its task is taken back: as if it had never been leased, in the file as well. */
+void lw__lease_take_back_locked(struct lw__index *index, struct lw__lease *lease);
+
 /* Its time is over: it can be neither settled nor extended, and the sweep takes it back soon. */
 bool lw__lease_is_over_locked(const struct lw__index *index, const struct lw__lease *lease,
                               uint64_t now);

@@ -261,6 +261,8 @@ static bool place_task(struct lw__index *index, struct lw__task *task, struct lw
     if (index->journal)
         lw__journal_note(index->journal, put->is_successor ? LW__JOURNAL_THEN : LW__JOURNAL_PUT,
                          task);
+    if (put->holder && !must_depend && lw__lease_put_locked(index, task, put, now))
+        return true; /* its holder hears of it when it is durable */
     if (lw__index_must_wait(task)) {
         lw__index_kind_of(index, task)->created++;
         index->created_count++;
@@ -289,6 +291,9 @@ void lw__index_take_back_locked(struct lw__index *index, struct lw__task *task, 
     struct lw__spec *spec = lw__task_spec(task);
     struct lw__errors *errors = lw__see(&task->errors); /* it may have been aborted meanwhile */
     bool is_claimed = lw__task_state(task) == LW_ENQUEUED && !task->place.lane;
+    struct lw__lease *lease = lw__lease_find(index, task->id);
+    if (lease)
+        lw__lease_take_back_locked(index, lease);
     if (index->journal)
         lw__lean_count_out_locked(index, spec);
     lw__index_detach_locked(index, task);
@@ -510,7 +515,7 @@ static int put_unless_stopped(struct lw__index *index, uint64_t now, struct lw__
 
 /* Whether it can neither retire nor end anything, come what may: it has no need of `back`. */
 static bool is_light(const struct lw__index *index, const struct lw__put *put) {
-    return !index->journal && !put->may_drop && !put->scope && !put->stillborn
+    return !index->journal && !put->may_drop && !put->scope && !put->stillborn && !put->holder
            && (!put->spec || put->spec->after_count == 0);
 }
 

@@ -135,13 +135,17 @@ struct lw__put {
     uint64_t outside_id;          /* that it has already; 0: it gets the next one */
     const char *stillborn; /* it is accepted and aborted in one step, for this reason: it needs no
                             * room and waits for nobody. NULL: it may live */
+    const char *holder;    /* leased to this holder in the same step, if it can run at once and its
+                            * queue has nothing else to claim; when the put is taken back there is
+                            * no lease either. NULL: for whoever claims it */
+    uint64_t lease_ns;     /* for so long */
     /* out */
     bool is_counted, is_reserved; /* the store's */
     bool is_double;               /* has the kind and key of one before it: the same task */
     uint32_t drops;               /* of the first: how many times others were dropped for these */
     int status;                   /* LW_OK, LW_EXISTS, or why not */
     uint64_t id;
-    uint64_t token; /* of the attempt, if it is taken */
+    uint64_t token; /* of the attempt, if it is taken or leased; 0: it is not leased */
     struct lw__task *task;
 };
 

@@ -171,6 +171,105 @@ STORE_TEST(there_are_never_more_leases_than_there_may_be) {
     assert_int_equal(lease_one(rig).id, task->id);
 }
 
+/* ---- in the step that puts ------------------------------------------------------------------ */
+
+#define PUT_FOR(rig, holder_name, ...) \
+    PUT(rig, .holder = (holder_name), .lease_ms = LEASE, __VA_ARGS__)
+
+STORE_TEST(a_task_is_leased_in_the_step_that_puts_it_to_whoever_waits_for_it) {
+    uint16_t kind = remote(rig);
+    struct lw__task *task = PUT_FOR(rig, "w", .kind = kind, .key = "k", .payload_size = 5);
+    assert_state(task, LW_STARTED);
+    const struct lw__lease *lease = lw__lease_find(rig->store->index, task->id);
+    assert_string_equal(lease->holder, "w");
+    assert_int_equal(lease->token, lw__see(&task->token));
+    assert_int_equal(lease->until, rig->now + LEASE * MS);
+    assert_int_equal(lw__see(&task->attempts), 1);
+    assert_int_equal(lease_one(rig).id, 0);
+    assert_status(TRY_PUT(rig, .kind = kind, .key = "k", .holder = "v", .lease_ms = LEASE),
+                  LW_EXISTS);
+    struct lw__leased leased = {task->id, lw__see(&task->token)};
+    assert_status(SETTLE_LEASE(rig, leased, .verdict = LW__VERDICT_FINISH), LW_OK);
+    assert_state(task, LW_FINISHED);
+    assert_empty(rig);
+}
+
+STORE_TEST(a_lease_of_a_put_that_is_given_back_is_for_whoever_claims_it) {
+    uint16_t kind = add_remote(rig, "one", 1, 2);
+    struct lw__task *task = PUT_FOR(rig, "w", .kind = kind);
+    struct lw__leased leased = {task->id, lw__see(&task->token)};
+    assert_status(SETTLE_LEASE(rig, leased, .verdict = LW__VERDICT_GIVE_BACK, .is_uncounted = true),
+                  LW_OK);
+    assert_state(task, LW_ENQUEUED);
+    leased = lease_one(rig);
+    assert_int_equal(leased.id, task->id);
+    assert_status(SETTLE_LEASE(rig, leased, .verdict = LW__VERDICT_FINISH), LW_OK);
+    assert_empty(rig);
+}
+
+STORE_TEST(a_lease_of_a_put_runs_out_like_any_other) {
+    struct lw__task *task = PUT_FOR(rig, "w", .kind = remote(rig));
+    pass(rig, LEASE + 1);
+    sweep(rig);
+    assert_state(task, LW_ENQUEUED);
+    assert_string_equal(last_error(task), "the lease of w ran out");
+}
+
+STORE_TEST(a_put_is_not_leased_where_others_come_first_or_it_cannot_run) {
+    uint16_t kind = remote(rig), one = add_remote(rig, "one", 1, 2);
+    uint16_t slow = add_queue(rig, "slow", 1, UINT32_MAX);
+    struct lw__task *first = PUT(rig, .kind = kind, .priority = 5);
+    assert_state(PUT_FOR(rig, "w", .kind = kind, .priority = 1), LW_ENQUEUED);
+    struct lw__task *running = PUT_FOR(rig, "w", .kind = one, .queue = slow);
+    assert_state(running, LW_STARTED); /* another queue */
+    struct lw__task *second = PUT_FOR(rig, "w", .kind = one, .queue = slow);
+    assert_state(second, LW_ENQUEUED); /* its kind is at its limit */
+    assert_state(PUT_FOR(rig, "w", .kind = kind, .queue = slow, .due = rig->now + MS),
+                 LW_SCHEDULED);
+    assert_state(PUT_FOR(rig, "w", .kind = kind, .queue = slow, .after = {first->id}), LW_CREATED);
+    struct lw__task *own = PUT_FOR(rig, "w", .queue = slow);
+    assert_state(own, LW_ENQUEUED);
+    assert_int_equal(run_next(rig), own->id); /* it has a handler here */
+    assert_status(rig->ops->pause(rig->store, "slow", true), LW_OK);
+    assert_state(PUT_FOR(rig, "w", .kind = kind, .queue = slow), LW_ENQUEUED);
+    assert_status(rig->ops->pause(rig->store, "slow", false), LW_OK);
+    struct lw__leased leased = {running->id, lw__see(&running->token)};
+    assert_status(SETTLE_LEASE(rig, leased, .verdict = LW__VERDICT_FINISH), LW_OK);
+    struct lw__lease_claim claim = {.max = 1,
+                                    .leased = &leased,
+                                    .queues = &slow,
+                                    .queue_count = 1,
+                                    .kinds = &one,
+                                    .kind_count = 1};
+    assert_int_equal(lease_from(rig, &claim), 1);
+    assert_int_equal(leased.id, second->id);
+}
+
+STORE_TEST(a_store_that_stops_or_has_all_leases_leases_no_put) {
+    uint16_t kind = remote(rig);
+    rig->store->index->leases.count += LW__LEASES_MAX; /* as if there were so many */
+    struct lw__task *task = PUT_FOR(rig, "w", .kind = kind);
+    rig->store->index->leases.count -= LW__LEASES_MAX;
+    assert_state(task, LW_ENQUEUED);
+    assert_int_equal(lease_one(rig).id, task->id);
+    rig->ops->restrain(rig->store, LW__STORE_NO_CLAIM);
+    assert_state(PUT_FOR(rig, "w", .kind = kind), LW_ENQUEUED);
+}
+
+STORE_TEST(a_lease_of_a_put_is_there_after_a_restart) {
+    uint16_t kind = remote(rig);
+    if (!is_durable(rig))
+        return;
+    struct lw__task *task = PUT_FOR(rig, "w", .kind = kind, .payload_size = 5);
+    uint64_t id = task->id, token = lw__see(&task->token);
+    reopen_rig(rig);
+    remote(rig);
+    assert_state(find(rig, id), LW_STARTED);
+    assert_int_equal(lw__lease_find(rig->store->index, id)->token, token);
+    assert_string_equal(lw__lease_find(rig->store->index, id)->holder, "w");
+    CHECK(rig->store->index->last_token >= token); /* nobody else ever gets it */
+}
+
 /* ---- the end of a lease ------------------------------------------------------------------- */
 
 STORE_TEST(a_lease_that_runs_out_is_charged_as_a_crash_until_the_budget_is_used_up) {

@@ -299,6 +299,47 @@ TEST(a_lease_runs_out_and_is_charged_without_memory) {
     until_clean(run_out, true);
 }
 
+/* ---- with the submit ---------------------------------------------------------------------- */
+
+static void count_submitted(void *user, int status, lw_id id) {
+    CHECK(status == LW_OK && id > 0);
+    ++*(int *)user;
+}
+
+/* Refused, or accepted and leased, or accepted for whoever claims it; and nobody was charged. */
+static void submit_for(struct scene *scene, uint64_t nth) {
+    int told = 0;
+    lw_snapshot leased = LW_SNAPSHOT_INIT;
+    lw_error err = {0};
+    const lw_task *task = LW_TASK(.kind = "sms", .queue = "new", .payload = LW_TEXT("payload"));
+    lw_test_memory_fail_at(scene->memory, nth);
+    int rc = lw_lease_submit(scene->engine, task, LW_CLAIM_OPTIONS(.holder = "w"), &leased,
+                             count_submitted, &told, &err);
+    bool is_refused = was_refused(scene, rc);
+    lw_test_run(scene->engine);
+    assert_int_equal(told, !is_refused);
+    if (is_refused) {
+        assert_sentence(&err, LW_ENOMEM, "memory");
+        assert_int_equal(leased.token, 0);
+        return;
+    }
+    if (leased.token == 0)
+        assert_int_equal(
+            lw_lease_claim(scene->engine,
+                           LW_CLAIM_OPTIONS(.holder = "w", .queues = (const char *[]){"new"},
+                                            .queue_count = 1),
+                           &leased, &err),
+            1);
+    assert_int_equal(leased.attempts, 1);
+    assert_int_equal(leased.payload.size, 7);
+    assert_status(lw_lease_return(scene->engine, leased.id, leased.token, 0), LW_OK);
+    lw_snapshot_clear(&leased);
+}
+
+TEST(a_submit_with_a_lease_without_memory_is_refused_or_leaves_the_task_to_others) {
+    CHECK(until_clean(submit_for, false) >= 3);
+}
+
 /* ---- durable, watches --------------------------------------------------------------------- */
 
 static void count_synced(void *user, int status, lw_id id) {

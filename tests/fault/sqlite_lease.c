@@ -116,6 +116,128 @@ TEST(what_is_said_of_a_lease_on_a_full_disk_is_unsure_and_written_later) {
         rows("SELECT count(*) FROM legwork_lease WHERE until_ms - started_ms > 80000000"), 1);
 }
 
+/* ---- a task that is leased by its submit ---------------------------------------------------- */
+
+struct heard {
+    struct tally calls;
+    int status;
+};
+
+static void hear(void *user, int status, lw_id id) {
+    struct heard *heard = user;
+    (void)id;
+    heard->status = status;
+    tally_add(&heard->calls, 1);
+}
+
+/* Its kind has one place. What `done` was told. */
+static int submit_for(lw_engine *engine, lw_snapshot *leased) {
+    struct heard heard = {.calls = TALLY};
+    lw_error err = {0};
+    const lw_task *task = LW_TASK(.kind = "one", .queue = "ones", .payload = LW_TEXT("x"));
+    int rc =
+        lw_lease_submit(engine, task, LW_CLAIM_OPTIONS(.holder = "w"), leased, hear, &heard, &err);
+    if (rc < 0)
+        return rc;
+    tally_await(&heard.calls, 1);
+    return heard.status;
+}
+
+static lw_engine *open_for_one(void) {
+    lw_engine *engine = OPEN_ON("sqlite:" ERRANDS_DB, .workers = 1);
+    handle(engine, "one", NULL, LW_HANDLER_OPTIONS(.concurrency = 1));
+    start(engine);
+    return engine;
+}
+
+TEST(a_submit_with_a_lease_takes_as_many_syncs_as_one_without) {
+    lw_snapshot leased = LW_SNAPSHOT_INIT;
+    cut_vfs_install();
+    lw_engine *engine = open_for_one();
+    SUBMIT(engine, .kind = "other"); /* what is written once */
+    uint64_t before = cut_vfs_calls(CUT_SYNC);
+    SUBMIT(engine, .kind = "other", .queue = "q");
+    uint64_t without = cut_vfs_calls(CUT_SYNC) - before;
+    before = cut_vfs_calls(CUT_SYNC);
+    assert_status(submit_for(engine, &leased), LW_OK);
+    assert_int_equal(cut_vfs_calls(CUT_SYNC) - before, without);
+    assert_int_equal(leased.state, LW_STARTED);
+    CHECK(leased.token > 0);
+    lw_snapshot_clear(&leased);
+    close_engine(engine);
+    assert_int_equal(rows("SELECT count(*) FROM legwork_lease"), 1);
+}
+
+/* Neither the task nor the lease was ever there, and its kind has its place again. */
+static void refuse_and_go_on(struct cut_order order, int wanted) {
+    lw_snapshot leased = LW_SNAPSHOT_INIT;
+    cut_vfs_install();
+    lw_engine *engine = open_for_one();
+    cut_vfs_order(order);
+    assert_status(submit_for(engine, &leased), wanted);
+    CHECK(lw_lease_return(engine, leased.id, leased.token, LW_NO_WAIT) == LW_ELEASE);
+    CHECK(state_of(engine, leased.id) == (lw_state)0);
+    cut_vfs_end_orders();
+    await_that(lw_sync(engine) == LW_OK);
+    uint64_t lost = leased.token;
+    assert_status(submit_for(engine, &leased), LW_OK);
+    CHECK(leased.token > lost);
+    lw_id id = leased.id;
+    lw_snapshot_clear(&leased);
+    close_engine(engine);
+    assert_int_equal(rows("SELECT count(*) FROM legwork_task"), 1);
+    assert_int_equal(rows("SELECT id FROM legwork_task"), id);
+    assert_int_equal(rows("SELECT count(*) FROM legwork_lease"), 1);
+    assert_int_equal(rows("SELECT task_id FROM legwork_lease"), id);
+    remove_store();
+}
+
+TEST(a_submit_with_a_lease_that_cannot_be_written_was_never_made) {
+    refuse_and_go_on((struct cut_order){CUT_FULL, CUT_WRITE, 1, INT32_MAX}, LW_ESYSTEM);
+}
+
+TEST(of_a_submit_with_a_lease_of_which_nobody_knows_nothing_is_left) {
+    refuse_and_go_on((struct cut_order){CUT_ERROR, CUT_SYNC, 1, 1}, LW_EUNSURE);
+}
+
+/* Whatever is left of it on the platter. True: the power went. */
+static bool cut_at(uint64_t nth, enum cut_left left) {
+    lw_snapshot leased = LW_SNAPSHOT_INIT;
+    lw_engine *engine = open_for_one();
+    cut_vfs_order((struct cut_order){CUT_POWER, CUT_ANY, nth, 1});
+    int status = submit_for(engine, &leased);
+    bool is_dark = cut_vfs_is_dark();
+    CHECK(is_dark || status == LW_OK);
+    lw_snapshot_clear(&leased);
+    if (is_dark)
+        lw_stop(engine, LW_DROP, 1); /* it would try for a while */
+    lw_close(engine);
+    cut_vfs_restore(left, nth);
+    cut_vfs_end_orders();
+    int64_t tasks = rows("SELECT count(*) FROM legwork_task");
+    assert_int_equal(rows("SELECT count(*) FROM legwork_lease"), tasks);
+    assert_int_equal(rows("SELECT count(*) FROM legwork_task JOIN legwork_lease ON task_id = id "
+                          "WHERE state = 'started'"),
+                     tasks);
+    CHECK(tasks == 1 || (tasks == 0 && status != LW_OK));
+    engine = open_for_one();
+    assert_int_equal(state_of(engine, 1), tasks ? LW_STARTED : 0);
+    close_engine(engine);
+    remove_store();
+    return is_dark;
+}
+
+TEST(a_power_cut_leaves_both_the_task_and_its_lease_or_neither) {
+    uint64_t nth = 1;
+    cut_vfs_install();
+    while (cut_at(nth, CUT_LEFT_NOTHING)) {
+        cut_at(nth, CUT_LEFT_ALL);
+        cut_at(nth, CUT_LEFT_RANDOM);
+        nth++;
+    }
+    CHECK(nth > 2);
+}
+
 /* ---- time ---------------------------------------------------------------------------------- */
 
 static lw_state look_at(lw_engine *engine, lw_id id, unsigned *crashes) {

@@ -291,6 +291,8 @@ struct lw__put make_put(struct rig *rig, const struct wish *wish) {
                             .is_inside = wish->is_inside,
                             .is_taken = wish->is_taken,
                             .may_drop = wish->may_drop,
+                            .holder = wish->holder,
+                            .lease_ns = wish->lease_ms * MS,
                             .scope = wish->scope,
                             .generation = wish->generation};
 }

@@ -89,6 +89,8 @@ struct wish {
     uint32_t priority;    /* 0: PRIORITY */
     uint64_t due;
     bool is_inside, is_taken, may_drop;
+    const char *holder; /* leased to this one for lease_ms, if that can be */
+    uint64_t lease_ms;
     uint64_t scope, generation;
     const char *key; /* what follows needs a spec */
     lw_key_scope key_scope;

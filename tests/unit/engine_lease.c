@@ -829,6 +829,113 @@ TEST(without_waiting_one_call_tells_when_all_of_it_is_durable) {
     }
 }
 
+/* ---- with the submit ---------------------------------------------------------------------- */
+
+struct told {
+    int calls, status;
+    lw_id id;
+};
+
+static void on_submitted(void *user, int status, lw_id id) {
+    struct told *told = user;
+    told->calls++;
+    told->status = status;
+    told->id = id;
+}
+
+static void submit_to(lw_engine *engine, const lw_task *task, lw_snapshot *leased,
+                      struct told *told) {
+    lw_error err = {0};
+    int rc = lw_lease_submit(engine, task, LW_CLAIM_OPTIONS(.holder = "w", .lease_ms = 1000),
+                             leased, on_submitted, told, &err);
+    if (rc < 0)
+        fprintf(stderr, "%s\n", err.message);
+    assert_status(rc, LW_OK);
+    lw_test_run(engine);
+}
+
+LEASE_TEST(a_task_is_submitted_to_a_holder_who_waits_for_it) {
+    struct told told = {.calls = 0};
+    lw_snapshot leased = LW_SNAPSHOT_INIT;
+    start(d->engine);
+    submit_to(d->engine, LW_TASK(.kind = "mail", .key = "k", .payload = LW_TEXT("hello")), &leased,
+              &told);
+    assert_int_equal(told.calls, 1);
+    assert_status(told.status, LW_OK);
+    assert_int_equal(leased.id, told.id);
+    assert_int_equal(leased.state, LW_STARTED);
+    assert_int_equal(leased.attempts, 1);
+    assert_int_equal(leased.lease_until_ms, leased.started_ms + 1000);
+    assert_string_equal(leased.holder, "w");
+    assert_bytes(leased.payload, "hello");
+    lw_settlement end = {.id = leased.id, .token = leased.token, .outcome = LW_OUTCOME_DONE};
+    submit_to(d->engine, LW_TASK(.kind = "mail", .key = "k"), &leased, &told);
+    assert_status(told.status, LW_EXISTS);
+    assert_int_equal(told.id, end.id);
+    CHECK(leased.token == 0 && leased.id == 0);
+    assert_status(settle_one(d->engine, end), LW_OK);
+    assert_int_equal(state_of(d->engine, end.id), LW_FINISHED);
+}
+
+LEASE_TEST(what_a_holder_cannot_have_at_once_is_submitted_for_others) {
+    struct told told = {.calls = 0};
+    lw_snapshot leased = LW_SNAPSHOT_INIT;
+    assert_status(lw_lease_submit(d->engine, LW_TASK(.kind = "mail"),
+                                  LW_CLAIM_OPTIONS(.holder = "w"), &leased, on_submitted, &told,
+                                  NULL),
+                  LW_OK);
+    assert_int_equal(leased.token, 0); /* it is not started yet */
+    handle(d->engine, "own", do_done, NULL);
+    start(d->engine);
+    submit_to(d->engine, LW_TASK(.kind = "mail"), &leased, &told); /* the first is before it */
+    CHECK(leased.token == 0 && told.calls == 2);
+    submit_to(d->engine, LW_TASK(.kind = "own", .queue = "q"), &leased, &told);
+    CHECK(leased.token == 0 && told.calls == 3);
+    submit_to(d->engine, LW_TASK(.kind = "mail", .queue = "q", .delay_ms = 5), &leased, &told);
+    CHECK(leased.token == 0 && told.calls == 4);
+    for (lw_id id = 1; id <= 2; id++) {
+        lw_settlement end = take_one(d->engine);
+        assert_int_equal(end.id, id);
+        end.outcome = LW_OUTCOME_DONE;
+        assert_status(settle_one(d->engine, end), LW_OK);
+    }
+}
+
+LEASE_TEST(a_submit_for_a_holder_takes_who_and_how_long_and_nothing_else) {
+    static const struct {
+        lw_claim_options options;
+        const char *words;
+    } wrong[] = {
+        {{.struct_size = sizeof(lw_claim_options)}, "holder"},
+        {{.struct_size = sizeof(lw_claim_options), .holder = "w", .max = 2}, "only holder"},
+        {{.struct_size = sizeof(lw_claim_options), .holder = "w", .flags = LW_NO_WAIT},
+         "only holder"},
+        {{.struct_size = sizeof(lw_claim_options), .holder = "w", .lease_ms = -1}, "lease_ms"},
+        {{.struct_size = 1, .holder = "w"}, "LW_CLAIM_OPTIONS"},
+    };
+    struct told told = {.calls = 0};
+    lw_snapshot leased = LW_SNAPSHOT_INIT;
+    const lw_task *task = LW_TASK(.kind = "mail");
+    const lw_claim_options *right = LW_CLAIM_OPTIONS(.holder = "w");
+    start(d->engine);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        lw_error err = {0};
+        assert_status(
+            lw_lease_submit(d->engine, task, &wrong[i].options, &leased, on_submitted, &told, &err),
+            LW_EINVAL);
+        CHECK(strstr(err.message, wrong[i].words) != NULL);
+    }
+    assert_status(lw_lease_submit(d->engine, task, right, NULL, on_submitted, &told, NULL),
+                  LW_EINVAL);
+    assert_status(lw_lease_submit(d->engine, task, right, &leased, NULL, NULL, NULL), LW_EINVAL);
+    assert_status(lw_lease_submit(d->engine, NULL, right, &leased, on_submitted, &told, NULL),
+                  LW_EINVAL);
+    assert_status(lw_lease_submit(NULL, task, right, &leased, on_submitted, &told, NULL),
+                  LW_EINVAL);
+    lw_test_run(d->engine);
+    assert_int_equal(told.calls, 0);
+}
+
 /* ---- what cannot be ----------------------------------------------------------------------- */
 
 static void refuse(lw_engine *engine, const lw_claim_options *options, const char *words) {
