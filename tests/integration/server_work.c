@@ -321,6 +321,51 @@ TEST(a_waiting_worker_gets_what_arrives) {
     served_stop(&s);
 }
 
+/* Of the transactions in the -wal file, which has not begun anew yet: each ends with a frame that
+ * says how large the database is. */
+static int count_commits(void) {
+    unsigned char header[32], frame[24];
+    FILE *file = fopen("tasks.db-wal", "rb");
+    int commits = 0;
+    CHECK(file && fread(header, sizeof header, 1, file) == 1);
+    long page_size = header[8] << 24 | header[9] << 16 | header[10] << 8 | header[11];
+    while (fread(frame, sizeof frame, 1, file) == 1 && memcmp(frame + 8, header + 16, 8) == 0) {
+        commits += memcmp(frame + 4, "\0\0\0\0", 4) != 0;
+        CHECK(fseek(file, page_size, SEEK_CUR) == 0);
+    }
+    fclose(file);
+    return commits;
+}
+
+static void work_once(int fd, const char *path, const char *body) {
+    char what[64];
+    send_request(fd, "POST /v1/queues/default/claim?wait=5m", NULL, 0);
+    await_waiting(1);
+    expect(201, path, body);
+    struct answer a = read_answer(fd, false);
+    snprintf(what, sizeof what, "POST /v1/tasks/%lld/finish?token=%lld", number_in(a.body, "id"),
+             number_in(a.body, "token"));
+    answer_free(&a);
+    send_request(fd, what, NULL, 0);
+    a = read_answer(fd, false);
+    assert_int_equal(a.code, 204);
+    answer_free(&a);
+}
+
+TEST(a_task_and_the_lease_of_who_waits_for_it_are_one_transaction) {
+    served_start(&s, NULL);
+    int fd = served_connect(&s);
+    work_once(fd, "POST /v1/queues/default/tasks?kind=k", "x"); /* what is written once */
+    int commits = count_commits();
+    for (int i = 1; i <= 5; i++) {
+        work_once(fd, "POST /v1/queues/default/tasks?kind=k", "x");
+        work_once(fd, "POST /v1/tasks", "{\"kind\":\"k\",\"payload\":7}");
+        assert_int_equal(count_commits() - commits, i * 4); /* the other one is the finish */
+    }
+    close(fd);
+    served_stop(&s);
+}
+
 TEST(many_waiting_workers_get_a_task_each) {
     enum { WORKERS = 300 };
     static bool has_run[WORKERS + 1];

@@ -118,6 +118,8 @@ struct lw__exchange {
     lw_id id;
     lw_error err;
 
+    struct lw__exchange *waiter; /* a claim whose answer has the task that this one submits */
+
     struct event timer; /* while it is parked */
     bool has_timer;
     struct lw__exchange *wait_next, **wait_link;
@@ -176,6 +178,8 @@ void lw__exchange_offload(struct lw__exchange *x, void (*work)(struct lw__exchan
 void lw__exchange_await(struct lw__exchange *x, void (*then)(struct lw__exchange *x));
 void lw__exchange_unawait(struct lw__exchange *x);
 void lw__exchange_called(void *x, int status, lw_id id); /* an lw_submitted; threads: any */
+void lw__exchange_return(struct lw__exchange *x,
+                         int status); /* the same, on the loop and at once */
 
 /* Whether the client is there to get an answer, at this very moment. */
 bool lw__exchange_is_alive(const struct lw__exchange *x);
@@ -251,6 +255,11 @@ struct lw__claims {
     struct lw__given *handed[LW__HANDED_BUCKETS];     /* by id */
     struct lw__exchange *untaken[LW__CLAIMS_BUCKETS]; /* by worker */
 };
+
+/* Submits the task of x as lw_submit_async does, and leases it to the first worker that waits in
+ * its queue. x->waiter is the claim of that worker then (NULL: the task was not leased), and is to
+ * be returned by lw__exchange_return when x is, with the status of x. */
+int lw__claims_submit(struct lw__exchange *x, const lw_task *task);
 
 int lw__claims_open(struct lw__server *server, lw_error *err);
 void lw__claims_close(struct lw__server *server);

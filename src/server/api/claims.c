@@ -6,10 +6,11 @@
  * connection: handed.c), the exchange keeps the ids: if the connection breaks instead, the tasks
  * are returned as if nobody had ever had them.
  *
- * Who finds nothing is parked in a list by queue. The engine tells of queues in which something may
- * have become claimable by a descriptor; those who wait there are served in the order in which they
- * came, until nothing is left. A told queue that nobody waits for is forgotten: whoever comes tries
- * first.
+ * Who finds nothing is parked in a list by queue. A task that is submitted while somebody waits is
+ * leased to the first of them in the step that puts it, and goes out when both are on the disk: one
+ * write instead of two. Whatever else may have become claimable the engine tells by a descriptor,
+ * queue by queue; those who wait there are served in the order in which they came, until nothing is
+ * left. A told queue that nobody waits for is forgotten: whoever comes tries first.
  *
  * A worker may have many claims that wait, and be frozen. A worker that has not taken its last
  * answer (handed.c) gets no tasks by its claims that wait; when there is something that nobody else
@@ -192,24 +193,36 @@ static bool keep_given(struct lw__exchange *x) {
     return true;
 }
 
-static void hand_out(struct lw__exchange *x) {
-    int rc = LW_ENOMEM;
-    if (keep_given(x)) {
-        x->lost = return_all;
-        if (x->server->is_volatile) {
-            x->status = LW_OK;
-            answer_claimed(x);
-            return;
-        }
-        lw__exchange_await(x, answer_claimed);
-        rc = lw_sync_async(x->server->engine, lw__exchange_called, x, &x->err);
-        if (rc == LW_OK)
-            return;
-        lw__exchange_unawait(x);
-    }
+static void refuse_given(struct lw__exchange *x, int status) {
     x->lost = NULL;
     take_back(x);
-    refuse(x, rc);
+    refuse(x, status);
+}
+
+/* The answer is there, and goes out when somebody says that its leases are durable. False: there is
+ * no memory for that, and x is answered. */
+static bool await_writing(struct lw__exchange *x) {
+    if (!keep_given(x)) {
+        refuse_given(x, LW_ENOMEM);
+        return false;
+    }
+    x->lost = return_all;
+    lw__exchange_await(x, answer_claimed);
+    return true;
+}
+
+static void hand_out(struct lw__exchange *x) {
+    if (!await_writing(x))
+        return;
+    if (x->server->is_volatile) {
+        lw__exchange_return(x, LW_OK);
+        return;
+    }
+    int rc = lw_sync_async(x->server->engine, lw__exchange_called, x, &x->err);
+    if (rc == LW_OK)
+        return;
+    lw__exchange_unawait(x);
+    refuse_given(x, rc);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------- */
@@ -333,6 +346,52 @@ static void serve_queue(struct lw__server *server, const char *queue) {
     if (walk.behind > 0 && !walk.is_nothing_left && has_something(server, queue))
         send_behind_away(server, queue);
 }
+
+/* ---- a task that comes in while somebody waits --------------------------------------------- */
+
+static struct lw__exchange *first_waiter(struct lw__server *server, const char *queue) {
+    struct lw__exchange *x = waiters_of(&server->claims, queue)->first;
+    while (x
+           && (strcmp(x->part, queue) != 0 || lw__handed_is_behind(x) || !lw__exchange_is_alive(x)))
+        x = x->wait_next;
+    return x;
+}
+
+/* It is not in the way of others who wait: there was nothing else to claim. False: the task went
+ * back to its queue. */
+static bool answer_waiter(struct lw__exchange *waiter, const lw_snapshot *task) {
+    struct claim *claim = waiter->state;
+    claim->given = waiter->server->claims.given;
+    claim->count = 0;
+    lw__json_array(lw__reply_json(waiter, 200));
+    bool fits = take(waiter, claim, task);
+    lw__json_close(&waiter->json);
+    if (!fits)
+        return false;
+    unpark(waiter);
+    return await_writing(waiter);
+}
+
+int lw__claims_submit(struct lw__exchange *x, const lw_task *task) {
+    char text[LW_HOLDER_MAX + 1];
+    lw_engine *engine = x->server->engine;
+    struct lw__exchange *waiter =
+        first_waiter(x->server, task->queue ? task->queue : "default"); /* of legwork/task.h */
+    if (!waiter)
+        return lw_submit_async(engine, task, lw__exchange_called, x, &x->err);
+    const struct claim *claim = waiter->state;
+    lw_snapshot leased = LW_SNAPSHOT_INIT;
+    int rc = lw_lease_submit(
+        engine, task,
+        LW_CLAIM_OPTIONS(.holder = holder_of(waiter, text), .lease_ms = claim->lease_ms), &leased,
+        lw__exchange_called, x, &x->err);
+    if (rc == LW_OK && leased.token && answer_waiter(waiter, &leased))
+        x->waiter = waiter;
+    lw_snapshot_clear(&leased);
+    return rc;
+}
+
+/* ---- what has become claimable -------------------------------------------------------------- */
 
 static void on_claimable(evutil_socket_t fd, short what, void *arg) {
     struct lw__server *server = arg;

@@ -256,6 +256,11 @@ void lw__exchange_called(void *exchange, int status, lw_id id) {
     lw__loop_post(&x->server->loop, &x->post);
 }
 
+void lw__exchange_return(struct lw__exchange *x, int status) {
+    x->status = status;
+    come_back(&x->post);
+}
+
 static void run_work(lw_ctx *ctx, void *exchange) {
     struct lw__exchange *x = exchange;
     (void)ctx;

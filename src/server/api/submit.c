@@ -10,6 +10,9 @@
 /* ---- answers ------------------------------------------------------------------------------- */
 
 static void answer_submitted(struct lw__exchange *x) {
+    if (x->waiter)
+        lw__exchange_return(x->waiter, x->status);
+    x->waiter = NULL;
     if (x->status < 0) {
         lw__reply_status(x, x->status, &x->err);
     } else {
@@ -45,7 +48,7 @@ static int open_trace(const struct lw__exchange *x, lw_ctx **ctx, lw_error *err)
 /* After LW_OK the exchange is the engine's, until it calls back. */
 static int submit_durably(struct lw__exchange *x, const lw_task *task) {
     lw__exchange_await(x, answer_submitted);
-    int rc = lw_submit_async(x->server->engine, task, lw__exchange_called, x, &x->err);
+    int rc = lw__claims_submit(x, task);
     if (rc < 0)
         lw__exchange_unawait(x);
     return rc;
