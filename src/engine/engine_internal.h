@@ -186,6 +186,7 @@ struct lw__hand {
     bool is_holding;  /* that task, so that it does not leave before */
     struct lw__await hold;
     uint32_t mean_ns, streak, lull;
+    bool has_followers; /* its last task was not alone: others were claimed with it, or left */
     bool is_hurrying;
     size_t left;  /* tasks that could be claimed after the last claim */
     uint32_t ran; /* tasks of the batch that have been run */

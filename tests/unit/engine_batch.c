@@ -60,6 +60,36 @@ TEST(the_time_of_an_attempt_counts_from_its_own_begin) {
     assert_int_equal(seen.early, 0);
 }
 
+static lw_outcome do_look_at_gear(lw_ctx *ctx, const lw_task *task) {
+    struct lw__hand *hand = ctx->owner;
+    (void)task;
+    hand->mean_ns = 0;
+    seen.hurried += hand->is_hurrying;
+    return lw_done(ctx);
+}
+
+/* The token that has run the last task has ended, too. */
+static void await_rest(lw_engine *engine) {
+    lw_engine_stats stats;
+    do
+        assert_status(lw_get_stats(engine, &stats), LW_OK);
+    while (stats.enqueued + stats.started > 0 || atomic_load(&engine->tokens) > 0);
+}
+
+/* A hand that hurries keeps its attention while it looks for more, and may lose its core by then:
+ * tasks that come one by one are not worth that. */
+TEST(a_hand_does_not_hurry_for_tasks_that_come_one_by_one) {
+    lw_engine *engine = open_with(do_look_at_gear, NULL);
+    for (int i = 0; i < 300; i++) {
+        SUBMIT(engine, .kind = "task");
+        await_rest(engine);
+        for (uint64_t end = clock_now() + 30 * LW__NS_PER_US; clock_now() < end;)
+            ;
+    }
+    close_engine(engine);
+    assert_int_equal(seen.hurried, 0);
+}
+
 /* Three ticks of the scheduler have begun since: two looks at this hand are over. */
 static void linger(const lw_engine *engine) {
     for (int ticks = 0; ticks < 3; ticks++) {
