@@ -224,6 +224,7 @@ struct lw_pool {
     /* the idle worker that spins, one at a time */
     _Alignas(LW__CACHE_LINE) _Atomic uint32_t has_spinner;
     _Atomic uint32_t has_room_spinner; /* a submitter that waits for room, likewise */
+    _Atomic uint32_t room_spin_shift;  /* how much shorter that one looks, by halves */
     /* spinner only */
     uint64_t spin_credit_ns;
     uint64_t spin_credit_at;

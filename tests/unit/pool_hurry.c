@@ -2,6 +2,8 @@
  * the promises that this must not break. On the system's clock: on a test clock nobody hurries. */
 #include "pools.h"
 
+#include "pool/pool_internal.h"
+
 #include <stdatomic.h>
 
 enum { WARM_UP = 4000, BATCH = 32 };
@@ -131,4 +133,27 @@ TEST(what_came_along_with_one_short_task_is_not_seen_by_the_next) {
     assert_status(lw_pool_stop(pool, LW_DRAIN, -1), LW_OK);
     close_pool(pool);
     lw_ctx_close(ctx);
+}
+
+/* Beside busy neighbours a worker has lost its core: a submitter that looks for room would only use
+ * up its own. */
+TEST(a_look_for_room_in_vain_makes_the_next_one_shorter) {
+    enum { LOOKS = 8 };
+    struct gate gate = GATE;
+    lw_pool *pool = OPEN_POOL(.min_workers = 1, .max_workers = 1, .queue_limit = 2);
+    uint32_t before = 0, shift = 0;
+    occupy(pool, &gate, 1);
+    submit_times(pool, tick, NULL, 2);
+    for (int i = 0; i < LOOKS; i++) {
+        atomic_store(&pool->mean_ns, 0); /* tasks are short, for all that it knows */
+        assert_status(
+            lw_pool_submit_with(pool, tick, NULL, LW_SUBMIT_OPTIONS(.timeout_ms = 1), NULL),
+            LW_ETIMEDOUT);
+        shift = atomic_load(&pool->room_spin_shift);
+        CHECK(shift > before || i > 2);
+        before = shift;
+    }
+    CHECK(shift >= 3);
+    gate_open(&gate);
+    close_pool(pool);
 }
