@@ -115,6 +115,7 @@ static void outlast_stop(lw_ctx *ctx, void *arg) {
 static void drain_for_a_moment(lw_ctx *ctx, void *arg) {
     struct late *late = arg;
     tally_await(&late->gate.arrived, 1);
+    gate_pass(&late->gate); /* all are submitted */
     assert_status(lw_pool_stop(late->pool, LW_DRAIN, 1), LW_PENDING);
     while (lw_ctx_sleep(ctx, LW_TIMEOUT_MS_MAX) == LW_OK)
         ;
@@ -132,6 +133,7 @@ static void drain_inside(int64_t guard_ms) {
     assert_status(lw_pool_submit(late.pool, outlast_stop, &late), LW_OK);
     assert_status(lw_pool_submit(late.pool, drain_for_a_moment, &late), LW_OK);
     assert_status(lw_pool_submit(late.pool, start_late, &late), LW_OK);
+    gate_open(&late.gate);
     await_that(stats_of(late.pool).workers == 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(late.reasons[i], LW_REASON_STOP);
