@@ -6,8 +6,8 @@
 
 #define MARGIN "  "
 
-/* The place that a sentence about an expression names, from 1; 0: none. Sentences with a place begin
- * with the name of a field, and others with what was given, which may have any words in it. */
+/* The place that a sentence about an expression names, from 1; 0: none. Sentences with a place
+ * begin with the name of a field, and others with what was given, which may have any words. */
 static size_t place_in(const char *sentence) {
     static const char mark[] = ", position ";
     const char *at = sentence[0] == '"' ? NULL : strstr(sentence, mark);

@@ -1,6 +1,6 @@
 /* Subcommands of `legwork`: one row each in main.c, which drives the dispatch, the help and the man
- * pages. A command that stands for many things to do has verbs, `legwork cron next`: one row each in
- * a table of its own, with the same effect. */
+ * pages. A command that stands for many things to do has verbs, `legwork cron next`: one row each
+ * in a table of its own, with the same effect. */
 #ifndef LW_CLI_COMMAND_H
 #define LW_CLI_COMMAND_H
 
