@@ -51,6 +51,12 @@ static int meet(void *user, const char *kind, const char *queue) {
     return rc;
 }
 
+/* A task that was aborted in the batch of a worker waits for the one before it, which may run for
+ * long. The scheduler would take it back, but the scheduler may be the one who waits: on_stuck. */
+static void relieve_hands(void *user) {
+    lw__hand_relieve_all(user, false);
+}
+
 /* ---- open --------------------------------------------------------------------------------- */
 
 static int open_store(lw_engine *engine, const char *url, lw_error *err) {
@@ -71,6 +77,7 @@ static int open_store(lw_engine *engine, const char *url, lw_error *err) {
                   .wake = note_news,
                   .hasten = lw__scheduler_hasten,
                   .cancel = lw__hand_cancel,
+                  .relieve = relieve_hands,
                   .claimable = lw__watch_note,
                   .scope_changed = lw__layer_scope_changed,
                   .scope_aborted = lw__layer_scope_aborted,

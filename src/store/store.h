@@ -40,6 +40,10 @@ struct lw__store_hooks {
     void (*hasten)(void *user, uint64_t due);
     /* The attempt with this token is asked to give up. Under the store's lock. */
     void (*cancel)(void *user, uint64_t token, lw_reason reason);
+    /* The calling thread is about to wait for the end of a task that a worker had claimed, and that
+     * was aborted before it began: workers give back what they have not begun, which notes that
+     * end. No lock is held. NULL: nobody cares */
+    void (*relieve)(void *user);
     /* Something of this queue can be claimed under a lease that could not before. Under the store's
      * mutex. NULL: nobody cares */
     void (*claimable)(void *user, uint16_t queue);

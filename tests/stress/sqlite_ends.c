@@ -22,6 +22,7 @@
 #define FINISHED "hand: settled, not hidden"
 #define FINISHING "finish: the first of flag and state is set"
 #define CLAIMED "begin: about to"
+#define TICKED "relieve: cursor read"
 #define TURNS 20 /* of the store: whoever waits for the next one has had it by then */
 
 /* ---- points ------------------------------------------------------------------------------- */
@@ -321,6 +322,50 @@ TEST(a_key_is_not_free_before_the_end_of_its_cancelled_task_is_noted) {
     expect_cancelled(engine, db, c.id, &begun);
     assert_status(lw_submit(engine, LW_TASK(.kind = "never", .key = "k"), NULL, NULL), LW_OK);
     tally_await(&begun, 1);
+    close_engine(engine);
+    sqlite3_close(db);
+}
+
+/* ---- a cancel while the scheduler is busy --------------------------------------------------- */
+
+enum { SHORT_TASKS = 1000, SLOW_AT = 500, CANCELS = 5 };
+
+static struct {
+    struct gate door;
+    _Atomic int begun;
+    _Atomic lw_id slow;
+} batch = {.door = GATE};
+
+/* All are of one kind, so that a worker claims many at once; one of them does not return. */
+static lw_outcome do_short_or_slow(lw_ctx *ctx, const lw_task *task) {
+    if (atomic_fetch_add(&batch.begun, 1) == SLOW_AT) {
+        atomic_store(&batch.slow, task->id);
+        gate_pass(&batch.door);
+    }
+    return lw_done(ctx);
+}
+
+/* The scheduler takes tasks back that wait behind a slow one in its worker's batch; but it is in a
+ * callback, on_stuck for instance, and that may be what cancels. */
+TEST(a_cancel_of_a_claimed_task_waits_neither_for_the_one_before_nor_for_the_scheduler) {
+    const lw_task task = *LW_TASK(.kind = "short");
+    const lw_task *tasks[SHORT_TASKS];
+    lw_engine *engine = open_store(1);
+    sqlite3 *db = connect_db(DB);
+    handle(engine, "short", do_short_or_slow, NULL);
+    for (int i = 0; i < SHORT_TASKS; i++)
+        tasks[i] = &task;
+    assert_status(lw_submit_many(engine, tasks, SHORT_TASKS, NULL, NULL), LW_OK);
+    atomic_store(&kept_at, TICKED); /* if the worker is quick enough to claim many */
+    start(engine);
+    tally_await(&batch.door.arrived, 1);
+    for (lw_id id = batch.slow + 1; id <= batch.slow + CANCELS; id++) {
+        assert_status(lw_cancel(engine, id), LW_OK);
+        CHECK(has_end(db, id));
+    }
+    atomic_store(&kept_at, NULL);
+    gate_open(&kept);
+    gate_open(&batch.door);
     close_engine(engine);
     sqlite3_close(db);
 }

@@ -274,6 +274,8 @@ static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
     lw__index_unlock(index);
     if (rc < 0)
         return rc;
+    if (must_await_end && index->hooks.relieve)
+        index->hooks.relieve(index->hooks.user);
     int status = must_await_end ? wait_for_end(&me) : lw__pump_await(pump, &wait);
     return status < 0 ? LW_EUNSURE : rc;
 }
