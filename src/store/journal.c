@@ -357,6 +357,7 @@ static void let_run(struct lw__index *index, const struct lw__journal_entry *ent
     lw__lean_relieve_locked(index, task);
     if (lw__task_state(task) == LW_CREATED && !lw__index_must_wait(task))
         lw__index_release_put_locked(index, task, now, entry->is_held);
+    lw__lease_put_written_locked(index, task, now);
 }
 
 void lw__journal_flush_locked(struct lw__index *index, struct lw__journal_batch *batch,

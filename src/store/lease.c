@@ -115,6 +115,19 @@ static void begin_anew(struct lw__index *index, struct lw__lease *lease, uint64_
     set_alarm(index, lease, now + lease->length);
 }
 
+void lw__lease_put_written_locked(struct lw__index *index, const struct lw__task *task,
+                                  uint64_t now) {
+    struct lw__lease *lease = lw__lease_find(index, task->id);
+    struct lw__settlement s = {
+        .is_leased = true, .verdict = LW__VERDICT_GIVE_BACK, .is_uncounted = true};
+    if (!lease || !lease->is_returned)
+        return;
+    lease->is_returned = false;
+    s.id = lease->id;
+    s.token = lease->token;
+    lw__index_settle_locked(index, now, &s, 1);
+}
+
 /* A lease that is noted again already becomes durable with that note. A short wait for the disk is
  * not worth a second write: after a crash the lease ends that much earlier. */
 void lw__lease_written_locked(struct lw__index *index, const struct lw__task *task, uint64_t now) {
@@ -421,8 +434,8 @@ int lw__index_extend(struct lw__store *store, uint64_t now, uint64_t id, uint64_
     struct lw__index *index = store->index;
     lw__index_lock(index);
     struct lw__lease *lease = lw__lease_find(index, id);
-    bool is_present =
-        lease && lease->token == token && !lw__lease_is_over_locked(index, lease, now);
+    bool is_present = lease && lease->token == token && !lease->is_returned
+                      && !lw__lease_is_over_locked(index, lease, now);
     int rc = is_present ? extend_locked(index, lease, now, until) : LW_ELEASE;
     lw__index_unlock(index);
     return rc;

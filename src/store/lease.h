@@ -25,10 +25,11 @@ struct lw__lease {
     struct lw__task *task;  /* fixed, like id, token, size and holder */
     uint64_t id, token;
     _Atomic uint64_t until;
-    uint64_t length;   /* what it was asked for, in ns; guarded by mu, like the three flags */
+    uint64_t length;   /* what it was asked for, in ns; guarded by mu, like the flags */
     bool is_unwritten; /* its claim or extension is not durable: it has no alarm */
     bool is_put_off;   /* its time is over, but nothing could be written: it has no alarm */
     bool has_grace;    /* it got a second time for that, and its holder has said nothing since */
+    bool is_returned;  /* its holder gave it back before the put of its task was durable */
     size_t size;       /* of this block */
     char holder[];
 };
@@ -63,6 +64,10 @@ void lw__lease_take_back_locked(struct lw__index *index, struct lw__lease *lease
 /* Its time is over: it can be neither settled nor extended, and the sweep takes it back soon. */
 bool lw__lease_is_over_locked(const struct lw__index *index, const struct lw__lease *lease,
                               uint64_t now);
+
+/* The put of this task is durable: if its lease was returned before that, anybody can have it. */
+void lw__lease_put_written_locked(struct lw__index *index, const struct lw__task *task,
+                                  uint64_t now);
 
 /* The last note of this task's lease is durable: its time begins. */
 void lw__lease_written_locked(struct lw__index *index, const struct lw__task *task, uint64_t now);

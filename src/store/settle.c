@@ -208,9 +208,13 @@ static int settle_stale(struct lw__index *index, const struct lw__settlement *s,
     return LW_ELEASE;
 }
 
+static bool goes_on(const struct lw__settlement *s) {
+    return s->verdict == LW__VERDICT_GIVE_BACK || s->verdict == LW__VERDICT_POSTPONE;
+}
+
 /* The cancel may have come after its verdict was found: it must not run again then. */
 static void heed_cancel(struct lw__settlement *s) {
-    if (s->verdict != LW__VERDICT_POSTPONE && s->verdict != LW__VERDICT_GIVE_BACK)
+    if (!goes_on(s))
         return;
     s->verdict = LW__VERDICT_ABORT;
     s->is_uncounted = s->is_snooze = false;
@@ -250,6 +254,16 @@ static void end_claim(struct lw__index *index, struct lw__kind *kind, struct lw_
     }
 }
 
+/* Of a task that was leased by its put, before that is durable: nobody else can have it, and it
+ * stays started, because in other states it has no place for what belongs to an unsaved one
+ * (task.h). Its holder knows no token yet, but may be gone. */
+static int settle_unsaved(struct lw__lease *lease, const struct lw__settlement *s) {
+    if (s->verdict != LW__VERDICT_GIVE_BACK)
+        return LW_ELEASE;
+    lease->is_returned = true;
+    return LW_OK;
+}
+
 static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_t now) {
     if (s->is_leased)
         s->task = lw__ids_find(&index->ids, s->id);
@@ -258,7 +272,8 @@ static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_
         return LW_ELEASE;
     struct lw__kind *kind = lw__index_kind_of(index, task);
     struct lw__lease *lease = lw__lease_find(index, task->id);
-    if (s->is_leased && (!lease || lw__lease_is_over_locked(index, lease, now)))
+    if (s->is_leased
+        && (!lease || lease->is_returned || lw__lease_is_over_locked(index, lease, now)))
         return LW_ELEASE; /* a worker of this process has it, or the sweep will take it back */
     bool is_scoped = lw__task_flags(task) & LW__TASK_SCOPED;
     if (is_scoped && s->fault == LW_FAULT_CRASH)
@@ -266,6 +281,8 @@ static int settle_one(struct lw__index *index, struct lw__settlement *s, uint64_
     bool is_stale = is_scoped && !lw__scope_is_present_locked(index, task);
     if (lw__task_flags(task) & LW__TASK_CANCELLING)
         heed_cancel(s);
+    if (lease && lw__task_flags(task) & LW__TASK_UNSAVED && goes_on(s))
+        return settle_unsaved(lease, s);
     bool is_open = task->notes & LW__NOTE_DONE && is_scoped && !is_stale;
     if (is_open && s->verdict != LW__VERDICT_FINISH && !lease)
         return LW_EXISTS;

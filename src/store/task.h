@@ -146,7 +146,7 @@ struct lw__task {
     union {
         struct lw__timer timer;        /* scheduled: until due */
         struct lw__place place;        /* enqueued; zero: claimed */
-        struct {                       /* created or terminal */
+        struct {                       /* created, terminal, or unsaved, which may be leased */
             struct lw__task_link link; /* retained or to be told; zero: not yet, or no more */
             bool is_end_noted;         /* in the journal; see lw__journal_has_end */
             bool is_found;             /* unsaved: a submit was told that this task has its key */

@@ -302,6 +302,117 @@ TEST(a_needed_put_that_was_cancelled_meanwhile_stays_with_its_end) {
     close_journal(memory);
 }
 
+/* ---- leases of puts ------------------------------------------------------------------------- */
+
+enum { LEASE_MS = 1000 };
+
+static uint16_t remote; /* a kind that nobody handles here */
+
+static void open_remote(lw_test_memory *memory) {
+    struct lw__kind_options options = {
+        .concurrency = UINT32_MAX, .crashes = 2, .max_age_ns = UINT64_MAX};
+    open_journal(memory);
+    for (int i = 0; i < 3; i++)
+        options.retention[i] = (struct lw__retention_settings){UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    assert_status(rig.ops->kind(rig.store, "remote", &remote), LW_OK);
+    rig.ops->set_kind(rig.store, remote, &options);
+    write_all();
+}
+
+static struct lw__task *put_leased(const char *key) {
+    struct lw__task *task =
+        PUT(&rig, .kind = remote, .key = key, .holder = "w", .lease_ms = LEASE_MS);
+    assert_state(task, LW_STARTED);
+    return task;
+}
+
+static int settle_lease(const struct lw__task *task, enum lw__verdict verdict) {
+    struct lw__settlement s = {.is_leased = true,
+                               .id = task->id,
+                               .token = lw__see(&task->token),
+                               .verdict = verdict,
+                               .due = verdict == LW__VERDICT_POSTPONE ? rig.now + MS : 0,
+                               .is_uncounted = verdict == LW__VERDICT_GIVE_BACK};
+    rig.ops->settle(rig.store, rig.now, &s, 1);
+    return s.status;
+}
+
+/* Its holder has gone, or never came. */
+static int give_back(const struct lw__task *task) {
+    return settle_lease(task, LW__VERDICT_GIVE_BACK);
+}
+
+static uint64_t lease_one(void) {
+    struct lw__leased leased = {0};
+    struct lw__lease_claim claim = {
+        .max = 1, .leased = &leased, .holder = "v", .until = rig.now + LEASE_MS * MS};
+    assert_status(rig.ops->lease(rig.store, rig.now, &claim), LW_OK);
+    return leased.id;
+}
+
+/* Before that nobody can have it, and what others find out about it is kept. */
+TEST(a_lease_that_is_returned_before_its_put_is_written_is_over_when_that_is) {
+    lw_test_memory *memory = open_memory();
+    open_remote(memory);
+    struct lw__task *task = put_leased("k");
+    take();
+    assert_status(give_back(task), LW_OK);
+    assert_int_equal(lease_one(), 0);
+    assert_status(TRY_PUT(&rig, .kind = remote, .key = "k"), LW_EXISTS);
+    write_all();
+    assert_state(task, LW_ENQUEUED);
+    assert_int_equal(lw__see(&task->attempts), 0);
+    assert_int_equal(rig.store->index->leases.count, 0);
+    assert_int_equal(lease_one(), task->id);
+    assert_status(give_back(task), LW_OK);
+    assert_status(change(&rig, task->id, LW__CHANGE_CANCEL), LW_OK);
+    write_all();
+    assert_empty(&rig);
+    close_journal(memory);
+}
+
+static void expect_kept_without_lease(bool is_taken) {
+    lw_test_memory *memory = open_memory();
+    open_remote(memory);
+    struct attempt parent = start_durable();
+    struct lw__task *task = put_leased("k"), *gone = put_leased("u");
+    uint64_t gone_id = gone->id;
+    if (is_taken)
+        take();
+    assert_int_equal(succeed(parent, WISH(.kind = remote, .key = "k")), LW_EXISTS);
+    assert_status(give_back(task), LW_OK);
+    assert_status(give_back(gone), LW_OK);
+    fail_turn();
+    assert_null(find(&rig, gone_id));
+    assert_non_null(find(&rig, task->id));
+    write_what_stayed();
+    assert_state(task, LW_ENQUEUED);
+    assert_int_equal(lease_one(), task->id);
+    write_all();
+    close_journal(memory);
+}
+
+TEST(a_put_that_is_needed_stays_though_its_lease_was_returned) {
+    expect_kept_without_lease(true);
+}
+
+TEST(a_put_that_is_needed_stays_though_its_lease_was_returned_in_its_turn) {
+    expect_kept_without_lease(false);
+}
+
+/* Nobody knows the token yet. */
+TEST(a_lease_whose_put_is_not_written_ends_in_no_other_way_than_by_its_end) {
+    lw_test_memory *memory = open_memory();
+    open_remote(memory);
+    struct lw__task *task = put_leased(NULL);
+    assert_status(settle_lease(task, LW__VERDICT_POSTPONE), LW_ELEASE);
+    assert_status(settle_lease(task, LW__VERDICT_FINISH), LW_OK);
+    write_all();
+    assert_state(task, LW_FINISHED);
+    assert_empty(&rig);
+    close_journal(memory);
+}
+
 /* ---- all of it at random ------------------------------------------------------------------- */
 
 enum { KEYS = 6, PROMISES = 4096, STEPS = 400 };
@@ -321,7 +432,11 @@ static const struct wish *random_wish(struct lw__random *random, uint64_t last) 
     static const char *const keys[KEYS] = {"a", "b", "c", "d", "e", NULL};
     static struct wish wish;
     bool comes_after = lw__random_below(random, 3) == 0 && last > 0;
-    wish = (struct wish){.key = keys[lw__random_below(random, KEYS)],
+    bool is_remote = lw__random_below(random, 3) == 0;
+    wish = (struct wish){.kind = is_remote ? remote : 0,
+                         .holder = is_remote ? "w" : NULL,
+                         .lease_ms = LEASE_MS,
+                         .key = keys[lw__random_below(random, KEYS)],
                          .key_scope =
                              lw__random_below(random, 2) ? LW_KEY_RETAINED : LW_KEY_UNFINISHED,
                          .after = {comes_after ? 1 + lw__random_below(random, last) : 0},
@@ -364,6 +479,19 @@ static void finish_one(struct lw__random *random) {
     }
 }
 
+/* Leases of puts, durable or not. What was returned is claimed, or else no put would be leased. */
+static void end_leases(struct lw__random *random) {
+    const struct lw__ids *leases = &rig.store->index->leases.ids;
+    const struct lw__lease *lease = NULL, *next = (void *)lw__ids_find_from(leases, 1);
+    while ((lease = next) != NULL) {
+        next = (void *)lw__ids_find_from(leases, lease->id + 1);
+        uint64_t what = lw__random_below(random, 3);
+        if (what < 2)
+            settle_lease(lease->task, what ? LW__VERDICT_FINISH : LW__VERDICT_GIVE_BACK);
+    }
+    lease_one();
+}
+
 static void end_turn(bool is_written, bool is_unsure) {
     if (is_written)
         flush();
@@ -377,14 +505,15 @@ TEST(what_a_handler_was_told_of_survives_turns_that_fail_at_random) {
         struct lw__random random;
         lw__random_seed(&random, run);
         lw_test_memory *memory = open_memory();
-        open_journal(memory);
+        open_remote(memory);
         promises.count = 0;
         for (int step = 0; step < STEPS; step++) {
-            switch (lw__random_below(&random, 5)) {
+            switch (lw__random_below(&random, 6)) {
             case 0:
             case 1: submit_some(&random); break;
             case 2: finish_one(&random); break;
             case 3: take(); break;
+            case 4: end_leases(&random); break;
             default:
                 if (batch.count == 0)
                     take();
