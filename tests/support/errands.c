@@ -5,12 +5,13 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <legwork/outbox_sqlite.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PAGES = 3, WAIT_MS = 20, HOUR_MS = 3600000 };
+enum { PAGES = 3, WAIT_MS = 20, HOUR_MS = 3600000, PATIENCE_MS = 10000 };
 
 /* ---- handlers ----------------------------------------------------------------------------- */
 
@@ -72,6 +73,33 @@ static lw_outcome do_pages(lw_ctx *ctx, const lw_task *task) {
     return task->attempt == 1 ? lw_retry(ctx, "to be sure") : lw_done(ctx);
 }
 
+static bool try_sql(sqlite3 *db, const char *sql) {
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* The effect and the completion of its task, in one transaction. Nobody knows of a commit that has
+ * failed whether it counts. */
+static bool try_effect(lw_ctx *ctx, const lw_task *task, sqlite3 *db) {
+    char sql[80];
+    snprintf(sql, sizeof sql, "INSERT INTO effect VALUES ('%s')", task->key);
+    sqlite3_busy_timeout(db, PATIENCE_MS);
+    sqlite3_wal_autocheckpoint(db, 0);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return try_sql(db, "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS effect (key TEXT)")
+           && try_sql(db, sql) && lw_outbox_sqlite_done(db, ctx, NULL) == LW_OK
+           && try_sql(db, "COMMIT");
+}
+
+/* Whatever it says after a commit: the task is done then. */
+static lw_outcome do_effect(lw_ctx *ctx, const lw_task *task) {
+    sqlite3 *db = NULL;
+    note_token(ctx, task);
+    bool is_done = sqlite3_open_v2(ERRANDS_DB, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK
+                   && try_effect(ctx, task, db);
+    sqlite3_close(db); /* rolls back what has not been committed */
+    return is_done && task->token % 2 ? lw_done(ctx) : lw_retry(ctx, "perhaps");
+}
+
 static lw_outcome do_bad(lw_ctx *ctx, const lw_task *task) {
     note_token(ctx, task);
     return lw_fail(ctx, "never");
@@ -83,11 +111,12 @@ static void handle_all(struct errands *e) {
         lw_handler run;
     } all[] = {{"plain", do_simple}, {"mail", do_simple},   {"child", do_simple},
                {"late", do_simple},  {"parent", do_parent}, {"flaky", do_flaky},
-               {"bad", do_bad},      {"pages", do_pages}};
+               {"bad", do_bad},      {"pages", do_pages},   {"effect", do_effect}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        assert_status(lw_handle(e->engine, all[i].kind, all[i].run,
-                                LW_HANDLER_OPTIONS(.user = e, .retry.min_ms = 1), NULL),
-                      LW_OK);
+        assert_status(
+            lw_handle(e->engine, all[i].kind, all[i].run,
+                      LW_HANDLER_OPTIONS(.user = e, .retry = {.min_ms = 1, .attempts = -1}), NULL),
+            LW_OK);
 }
 
 /* ---- asking ------------------------------------------------------------------------------- */
@@ -285,6 +314,8 @@ static void run_lap(struct errands *e, int lap) {
     struct errand *pages = ask(e, "pages", "g", lap, 0, 0);
     struct errand *parent = ask(e, "parent", "p", lap, 0, 0);
     struct errand *after = ask(e, "mail", "a", lap, 0, parent->id);
+    struct errand *effect = ask(e, "effect", "e", lap, 0, 0);
+    struct errand *behind = ask(e, "mail", "c", lap, 0, effect->id);
     struct errand *flaky = ask(e, "flaky", "f", lap, 0, 0);
     struct errand *bad = ask(e, "bad", "x", lap, 0, 0);
     struct errand *late = ask(e, "late", "l", lap, HOUR_MS, 0);
@@ -296,6 +327,7 @@ static void run_lap(struct errands *e, int lap) {
     await_end(e, mail);
     forget(e, mail);
     await_end(e, after);
+    await_end(e, behind);
     await_end(e, flaky);
     await_end(e, bad);
     await_end(e, pages);

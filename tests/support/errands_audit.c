@@ -79,11 +79,28 @@ static void audit_page(sqlite3 *db, const struct errand *errand) {
                          1);
 }
 
+/* An effect in the transaction of its completion is there once when its task has finished, and at
+ * most once before: nobody may have looked at the completion yet. */
+static void audit_effect(sqlite3 *db, const struct errand *errand) {
+    char sql[80];
+    if (strcmp(errand->kind, "effect") != 0)
+        return;
+    bool has_table = ask_file(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'effect'") > 0;
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM effect WHERE key = '%s'", errand->key);
+    int64_t times = has_table ? ask_file(db, sql) : 0;
+    int64_t ended = count_where(db, "key = ?1 AND state = 'finished'", errand->key, 0);
+    if (times > 1 || times < ended)
+        fprintf(stderr, "%s has %lld effects, ended %lld\n", errand->key, (long long)times,
+                (long long)ended);
+    CHECK(times <= 1 && times >= ended);
+}
+
 static void audit_errand(sqlite3 *db, const struct errand *errand) {
     int64_t times = count_where(db, "key = ?1", errand->key, 0);
     if (times > 1)
         fprintf(stderr, "%s is there %lld times\n", errand->key, (long long)times);
     CHECK(times <= 1);
+    audit_effect(db, errand);
     if (errand->id) {
         audit_accepted(db, errand);
         audit_page(db, errand);
