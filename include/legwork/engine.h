@@ -307,7 +307,8 @@ LW_API int lw_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot);
 /* The same by kind and key; of several the youngest. Since: 0.2 */
 LW_API int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *snapshot);
 
-/* Waits until the task is terminal; 0 looks once, -1 waits for ever. `snapshot` may be NULL.
+/* Waits until the task is terminal; 0 looks once, -1 waits for ever. `snapshot` may be NULL. A
+ * durable store may still be writing the end: a crash at that moment takes it back.
  * Returns LW_OK: it is. LW_PENDING: it is not yet; the snapshot shows how far it is. LW_ESTOPPING:
  * it is not, and the engine has stopped, whoever stopped it (inside a handler: it drops, and the
  * task does not run); the snapshot shows how it was left. LW_ENOTFOUND, LW_ENOMEM, LW_EINVAL,
