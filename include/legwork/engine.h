@@ -304,18 +304,22 @@ LW_API int lw_submit_async(lw_engine *engine, const lw_task *task, lw_submitted 
  * these leave the snapshot empty; LW_EINVAL; LW_EFORKED. Since: 0.2 */
 LW_API int lw_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot);
 
-/* The same by kind and key; of several the youngest. Since: 0.2 */
+/* The state of a task alone, without a copy. Returns LW_OK; LW_ENOTFOUND; LW_EINVAL; LW_EFORKED; a
+ * client's as lw_get. Since: 0.3 */
+LW_API int lw_get_state(lw_engine *engine, lw_id id, lw_state *state);
+
+/* As lw_get, by kind and key; of several the youngest. Since: 0.2 */
 LW_API int lw_find(lw_engine *engine, const char *kind, const char *key, lw_snapshot *snapshot);
 
-/* Waits until the task is terminal; 0 looks once, -1 waits for ever. `snapshot` may be NULL. A
- * durable store may still be writing the end: a crash at that moment takes it back.
- * Returns LW_OK: it is. LW_PENDING: it is not yet; the snapshot shows how far it is. LW_ESTOPPING:
- * it is not, and the engine has stopped, whoever stopped it (inside a handler: it drops, and the
- * task does not run); the snapshot shows how it was left. LW_ENOTFOUND, LW_ENOMEM, LW_EINVAL,
- * LW_EFORKED; a client's as lw_get; LW_EDEADLOCK: a handler would wait for its own task, or for
- * ever. A task that does not stay after its end (lw_retention) stays until those who wait for it
- * have seen it; if it leaves just as a wait begins, that has LW_OK and a snapshot from before, with
- * the state 0.
+/* Waits until the task is terminal; 0 looks once, -1 waits for ever. `snapshot` may be NULL. On a
+ * durable store it waits until the end is written, too: the task never runs again after LW_OK.
+ * Returns LW_OK: it is. LW_PENDING: it is not yet, or that is not written yet; the snapshot shows
+ * how far it is. LW_ESTOPPING: likewise, and the engine has stopped, whoever stopped it (inside a
+ * handler: it drops, and the task does not run); the snapshot shows how it was left. LW_ENOTFOUND,
+ * LW_ENOMEM, LW_EINVAL, LW_EFORKED; a client's as lw_get; LW_EDEADLOCK: a handler would wait for
+ * its own task, or for ever. A task that does not stay after its end (lw_retention) stays until
+ * those who wait for it have seen it; if it leaves just as a wait begins, that has LW_OK and a
+ * snapshot from before, with the state 0.
  * Handlers and callbacks may wait, too, also for tasks that they have submitted. If all other
  * workers wait as well, the worker is replaced, for as long as this attempt takes, within
  * stuck_max: so a child runs even if there is one worker. A wait without a timeout that nothing but

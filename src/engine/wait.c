@@ -15,8 +15,21 @@ static bool is_there(const struct lw__task *task) {
     return task && lw__task_state(task) != 0;
 }
 
+/* How a task is, for those who wait for its end. */
+struct sight {
+    lw_state state;
+    bool is_over; /* it has ended, and a durable store has written that */
+};
+
+/* An end that is not written yet is none for those who wait: a crash would take it back. (The flag
+ * is set before the state, and cleared when the end is written.) */
+static void see(const struct lw__task *task, lw_state state, struct sight *sight) {
+    sight->state = state;
+    sight->is_over = lw_state_is_terminal(state) && !(lw__task_flags(task) & LW__TASK_UNSAVED);
+}
+
 /* Copies a task; if nobody wants a copy it just says how it is. */
-static int look(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state *state) {
+static int look(lw_engine *engine, lw_id id, lw_snapshot *snapshot, struct sight *sight) {
     struct lw__index *index = engine->index;
     bool must_read = false;
     int rc = LW_ENOTFOUND;
@@ -25,7 +38,7 @@ static int look(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state *st
     if (is_there(task)) {
         LW__POINT("look: found, not copied");
         rc = snapshot ? lw__snapshot_fill(engine, task, snapshot, &must_read) : LW_OK;
-        *state = snapshot ? snapshot->state : lw__task_state(task);
+        see(task, snapshot ? snapshot->state : lw__task_state(task), sight);
     }
     lw__grace_leave(&index->grace, ticket);
     return rc == LW_OK && must_read ? lw__snapshot_read(engine, snapshot) : rc;
@@ -33,9 +46,9 @@ static int look(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state *st
 
 /* A snapshot that could not be filled is empty, so that nobody takes an old one for the new one. */
 static int get(lw_engine *engine, lw_id id, lw_snapshot *snapshot) {
-    lw_state state;
+    struct sight sight;
     int rc = lw__engine_remote(engine) ? lw__client_get(engine, id, snapshot)
-                                       : look(engine, id, snapshot, &state);
+                                       : look(engine, id, snapshot, &sight);
     if (rc < 0)
         lw_snapshot_clear(snapshot);
     return rc;
@@ -46,6 +59,24 @@ int lw_get(lw_engine *engine, lw_id id, lw_snapshot *snapshot) {
     if (rc < 0)
         return rc;
     return snapshot ? get(engine, id, snapshot) : LW_EINVAL;
+}
+
+int lw_get_state(lw_engine *engine, lw_id id, lw_state *state) {
+    lw_snapshot copy = LW_SNAPSHOT_INIT;
+    struct sight sight = {.state = (lw_state)0};
+    int rc = lw__engine_check(engine);
+    if (rc < 0 || !state)
+        return rc < 0 ? rc : LW_EINVAL;
+    if (lw__engine_remote(engine)) {
+        rc = lw__client_get(engine, id, &copy);
+        sight.state = copy.state;
+        lw_snapshot_clear(&copy);
+    } else {
+        rc = look(engine, id, NULL, &sight);
+    }
+    if (rc == LW_OK)
+        *state = sight.state;
+    return rc;
 }
 
 /* ---- by key -------------------------------------------------------------------------------- */
@@ -115,16 +146,16 @@ static bool sleep_inside(lw_engine *engine, struct lw__await *me, uint64_t deadl
 /* Sleeps, and looks. The look comes before the announcement is taken back: as long as a waiter is
  * announced the store may keep the task for it. *is_vain: to wait on would be for ever. */
 static int await_end(lw_engine *engine, lw_id id, uint64_t deadline, lw_snapshot *snapshot,
-                     lw_state *state, bool *is_vain) {
+                     struct sight *sight, bool *is_vain) {
     struct lw__store *store = engine->store;
     struct lw__await me = {.id = id};
     bool is_announced = store->ops->await(store, &me) == LW_OK;
     LW__POINT("await: announced, not asleep");
     *is_vain = false;
     if (is_announced)
-        *is_vain = lw__hand_is_inside(engine) ? !sleep_inside(engine, &me, deadline, *state)
-                                              : !sleep_until(engine, &me, deadline, *state);
-    int rc = look(engine, id, snapshot, state);
+        *is_vain = lw__hand_is_inside(engine) ? !sleep_inside(engine, &me, deadline, sight->state)
+                                              : !sleep_until(engine, &me, deadline, sight->state);
+    int rc = look(engine, id, snapshot, sight);
     LW__POINT("await: looked, still announced");
     if (is_announced)
         store->ops->unawait(store, &me);
@@ -140,27 +171,27 @@ static int end_unseen(lw_snapshot *snapshot) {
 
 /* Looks once more: it may have been the last to end. LW_PENDING: it is to be waited for after
  * all. */
-static int give_up(lw_engine *engine, lw_id id, lw_snapshot *snapshot, lw_state *state) {
-    int rc = look(engine, id, snapshot, state);
+static int give_up(lw_engine *engine, lw_id id, lw_snapshot *snapshot, struct sight *sight) {
+    int rc = look(engine, id, snapshot, sight);
     if (rc == LW_ENOTFOUND)
         return end_unseen(snapshot);
-    if (rc < 0 || lw_state_is_terminal(*state))
+    if (rc < 0 || sight->is_over)
         return rc;
-    return is_given_up(engine, *state) ? LW_ESTOPPING : LW_PENDING;
+    return is_given_up(engine, sight->state) ? LW_ESTOPPING : LW_PENDING;
 }
 
 /* A task that was retried by hand before we could look is waited for again. One that waits for its
  * own task is told so, however soon its time is over; is_look: it does not want to wait. */
 static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, bool is_look,
                       lw_snapshot *snapshot) {
-    lw_state state;
+    struct sight sight;
     bool is_vain = false;
-    int rc = look(engine, id, snapshot, &state);
+    int rc = look(engine, id, snapshot, &sight);
     if (rc < 0)
         return rc;
-    while (!lw_state_is_terminal(state)) {
-        if (is_given_up(engine, state) && deadline > lw__engine_now(engine)
-            && (rc = give_up(engine, id, snapshot, &state)) != LW_PENDING)
+    while (!sight.is_over) {
+        if (is_given_up(engine, sight.state) && deadline > lw__engine_now(engine)
+            && (rc = give_up(engine, id, snapshot, &sight)) != LW_PENDING)
             return rc;
         if (is_vain)
             return lw__engine_is_forked(engine) ? LW_EFORKED
@@ -170,7 +201,7 @@ static int wait_until(lw_engine *engine, lw_id id, uint64_t deadline, bool is_lo
             return LW_EDEADLOCK;
         if (lw__engine_now(engine) >= deadline)
             return LW_PENDING;
-        rc = await_end(engine, id, deadline, snapshot, &state, &is_vain);
+        rc = await_end(engine, id, deadline, snapshot, &sight, &is_vain);
         if (rc == LW_ENOTFOUND)
             return end_unseen(snapshot);
         if (rc < 0)

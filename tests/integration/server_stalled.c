@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define POLLS 4
@@ -111,6 +112,54 @@ TEST(a_task_whose_end_cannot_be_written_is_neither_run_nor_deleted) {
     release_file(db);
     served_await(&s, "GET /readyz", "ready", NULL, 0);
     expect(204, "POST /v1/tasks/1/run", NULL);
+    served_stop(&s);
+}
+
+static bool has_answer(int fd) {
+    char byte;
+    bool is_there = recv(fd, &byte, 1, 0) > 0; /* the server is dead: this does not wait */
+    close(fd);
+    return is_there;
+}
+
+/* A crash takes an end back that is not written: nobody may have been told of it. */
+TEST(a_wait_is_not_over_before_the_end_is_written) {
+    char fail[64];
+    served_start(&s, NULL);
+    claim_task(fail, sizeof fail);
+    int early = served_connect(&s), failing = served_connect(&s), late = served_connect(&s);
+    send_request(early, "GET /v1/tasks/1?wait=5m", NULL, 0);
+    sqlite3 *db = hold_file();
+    send_request(failing, fail, NULL, 0);
+    served_await(&s, "GET /v1/tasks/1", "failed", NULL, 0);
+    send_request(late, "GET /v1/tasks/1?wait=5m", NULL, 0);
+    for (int i = 0; i < 50; i++) /* the threads that would answer these, answer those, too */
+        expect(200, "GET /v1/tasks/1", NULL);
+    served_kill(&s);
+    CHECK(!has_answer(early));
+    CHECK(!has_answer(late));
+    close(failing);
+    release_file(db);
+    served_start(&s, NULL);
+    assert_has(expect(200, "GET /v1/tasks/1", NULL), "started");
+    served_stop(&s);
+}
+
+TEST(a_wait_is_over_when_the_end_is_written) {
+    char fail[64];
+    served_start(&s, NULL);
+    claim_task(fail, sizeof fail);
+    int early = served_connect(&s), failing = served_connect(&s), late = served_connect(&s);
+    send_request(early, "GET /v1/tasks/1?wait=5m", NULL, 0);
+    sqlite3 *db = hold_file();
+    send_request(failing, fail, NULL, 0);
+    served_await(&s, "GET /v1/tasks/1", "failed", NULL, 0);
+    send_request(late, "GET /v1/tasks/1?wait=5m", NULL, 0);
+    expect(200, "GET /metrics", NULL);
+    release_file(db);
+    await_code(failing, 204);
+    await_code(early, 200);
+    await_code(late, 200);
     served_stop(&s);
 }
 

@@ -229,6 +229,46 @@ TEST(a_dependent_begins_when_the_end_that_it_waits_for_is_in_the_file) {
     sqlite3_close(db);
 }
 
+/* ---- a wait -------------------------------------------------------------------------------- */
+
+struct wait {
+    lw_engine *engine;
+    lw_id id;
+    bool was_written;
+};
+
+static void *wait_for_end(void *arg) {
+    struct wait *w = arg;
+    sqlite3 *db = connect_db(DB);
+    assert_status(lw_wait(w->engine, w->id, -1, NULL), LW_OK);
+    w->was_written = has_end(db, w->id);
+    sqlite3_close(db);
+    return NULL;
+}
+
+TEST(a_wait_that_begins_after_the_end_is_over_when_that_is_in_the_file) {
+    lw_engine *engine = open_store(1);
+    lw_snapshot now = LW_SNAPSHOT_INIT;
+    lw_state state;
+    pthread_t thread;
+    handle(engine, "first", do_first, NULL);
+    start(engine);
+    struct wait w = {.engine = engine, .id = SUBMIT(engine, .kind = "first")};
+    tally_await(&kept.arrived, 1);
+    assert_status(lw_get_state(engine, w.id, &state), LW_OK);
+    assert_int_equal(state, LW_FINISHED);
+    assert_status(lw_wait(engine, w.id, 0, &now), LW_PENDING);
+    assert_int_equal(now.state, LW_FINISHED);
+    assert_status(lw_wait(engine, w.id, 20, NULL), LW_PENDING);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &w), 0);
+    gate_open(&kept);
+    pthread_join(thread, NULL);
+    CHECK(w.was_written);
+    assert_status(lw_wait(engine, w.id, 0, NULL), LW_OK);
+    lw_snapshot_clear(&now);
+    close_engine(engine);
+}
+
 /* ---- a cancel ------------------------------------------------------------------------------ */
 
 struct cancel {

@@ -227,6 +227,9 @@ void lw__ends_call_all(struct lw__ends *ends); /* they look again */
  * called, and looks. x->ended says how it ended, if that was heard. */
 void lw__ends_park(struct lw__exchange *x, int64_t ms, void (*then)(struct lw__exchange *x));
 
+/* Whether task x->id has ended, written or not, or is gone. */
+bool lw__ends_has_ended(const struct lw__exchange *x);
+
 /* For something to claim: claims.c. */
 #define LW__CLAIMS_BUCKETS 256
 #define LW__WAITERS_BUCKETS 4096 /* as many may wait as there are connections, each in its queue */

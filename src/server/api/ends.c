@@ -174,6 +174,11 @@ static bool enter(struct lw__ends *ends, struct lw__exchange *x) {
     return can_wait;
 }
 
+bool lw__ends_has_ended(const struct lw__exchange *x) {
+    lw_state state;
+    return lw_get_state(x->server->engine, x->id, &state) != LW_OK || lw_state_is_terminal(state);
+}
+
 void lw__ends_park(struct lw__exchange *x, int64_t ms, void (*then)(struct lw__exchange *x)) {
     x->then = then;
     if (!enter(&x->server->ends, x)) {
@@ -183,10 +188,10 @@ void lw__ends_park(struct lw__exchange *x, int64_t ms, void (*then)(struct lw__e
     }
     x->abandon = leave_for_good;
     x->server->parked++;
-    if (lw_wait(x->server->engine, x->id, 0, NULL) == LW_PENDING)
-        lw__exchange_set_timer(x, ms, time_is_over);
-    else
+    if (lw__ends_has_ended(x))
         time_is_over(x);
+    else
+        lw__exchange_set_timer(x, ms, time_is_over);
 }
 
 void lw__ends_call_all(struct lw__ends *ends) {

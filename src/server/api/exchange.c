@@ -252,7 +252,8 @@ void lw__exchange_unawait(struct lw__exchange *x) {
 void lw__exchange_called(void *exchange, int status, lw_id id) {
     struct lw__exchange *x = exchange;
     x->status = status;
-    x->id = id;
+    if (id > 0) /* a sync has none, and may be about the task that x->id says */
+        x->id = id;
     lw__loop_post(&x->server->loop, &x->post);
 }
 

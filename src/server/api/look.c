@@ -41,13 +41,34 @@ static void show_one(struct lw__exchange *x) {
     lw_snapshot_clear(&task);
 }
 
+static void show_written(struct lw__exchange *x) {
+    if (x->status == LW_OK) {
+        lw__exchange_offload(x, show_one, NULL);
+        return;
+    }
+    lw__reply_unwritten(x, LW__DONE_UNWRITTEN);
+    lw__exchange_reply(x);
+}
+
+/* Whoever waits for an end is told of it when it is on the disk: a crash takes it back before. */
+static void show_when_written(struct lw__exchange *x) {
+    lw__exchange_await(x, show_written);
+    int rc = lw_sync_async(x->server->engine, lw__exchange_called, x, &x->err);
+    if (rc == LW_OK)
+        return;
+    lw__exchange_unawait(x);
+    lw__exchange_offload(x, show_one, NULL);
+}
+
 static void answer_or_wait(struct lw__exchange *x) {
     int64_t left = x->wait_until - lw__loop_now_ms(&x->server->loop);
-    if (left > 0 && x->server->phase == LW__SERVING
-        && lw_wait(x->server->engine, x->id, 0, NULL) == LW_PENDING)
-        lw__ends_park(x, left, answer_or_wait);
-    else
+    if (left <= 0 || x->server->phase != LW__SERVING
+        || lw_wait(x->server->engine, x->id, 0, NULL) != LW_PENDING)
         lw__exchange_offload(x, show_one, NULL);
+    else if (lw__ends_has_ended(x))
+        show_when_written(x);
+    else
+        lw__ends_park(x, left, answer_or_wait);
 }
 
 void lw__serve_get(struct lw__exchange *x) {
