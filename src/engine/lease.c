@@ -58,7 +58,7 @@ static uint64_t time_in(uint64_t now, int64_t ms) {
 struct names {
     uint16_t queues[LW_CLAIM_NAMES_MAX], kinds[LW_CLAIM_NAMES_MAX];
     uint32_t queue_count, kind_count;
-    bool is_in_vain; /* none of the names is known */
+    bool is_in_vain; /* none of the names is known: at most it says that nobody can claim now */
 };
 
 static int check_holder(const char *holder, lw_error *err) {
@@ -235,16 +235,17 @@ int lw_lease_claim(lw_engine *engine, const lw_claim_options *options, lw_snapsh
         rc = find_queues(engine, options, &names, err);
     if (rc == LW_OK)
         rc = find_kinds(engine, options, &names, err);
-    if (rc < 0 || names.is_in_vain)
+    if (rc < 0)
         return rc;
     int64_t lease_ms = options->lease_ms ? options->lease_ms : LEASE_MS_DEFAULT;
+    uint32_t max = options->max ? (uint32_t)options->max : 1;
     struct lw__lease_claim claim = {.holder = options->holder,
                                     .until = time_in(lw__engine_now(engine), lease_ms),
                                     .queues = names.queues,
                                     .queue_count = names.queue_count,
                                     .kinds = names.kinds,
                                     .kind_count = names.kind_count,
-                                    .max = options->max ? (uint32_t)options->max : 1,
+                                    .max = names.is_in_vain ? 0 : max,
                                     .leaves_lost = options->flags & LW_LEAVE_LOST,
                                     .only_looks = options->flags & LW_ONLY_LOOK,
                                     .leased = leased};

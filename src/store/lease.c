@@ -380,7 +380,7 @@ static int lease_all(struct lw__index *index, struct lw__lease_claim *claim, uin
 }
 
 static int look(struct lw__index *index, struct lw__lease_claim *claim) {
-    claim->has_some = choose_open(index, claim) != NULL;
+    claim->has_some = claim->max > 0 && choose_open(index, claim) != NULL;
     return LW_OK;
 }
 

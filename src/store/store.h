@@ -184,10 +184,10 @@ struct lw__lease_claim {
     const uint16_t *queues, *kinds; /* which */
     uint32_t queue_count;           /* 0: all */
     uint32_t kind_count;            /* 0: all that have no handler */
-    uint32_t max;
-    bool leaves_lost;          /* not those whose last lease the holder has let run out */
-    bool only_looks;           /* takes nothing */
-    struct lw__leased *leased; /* room for max */
+    uint32_t max;                   /* 0: only whether claims can be made now */
+    bool leaves_lost;               /* not those whose last lease the holder has let run out */
+    bool only_looks;                /* takes nothing */
+    struct lw__leased *leased;      /* room for max */
     /* out */
     uint32_t count;
     bool has_left; /* there are some that it had before */

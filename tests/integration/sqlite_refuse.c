@@ -138,7 +138,9 @@ static void assert_refuses_all(const struct trouble *trouble) {
     assert_not_ready(trouble->word);
     assert_refused("POST /v1/tasks", "[{\"kind\":\"k\"},{\"kind\":\"k\"}]", trouble);
     assert_refused("POST /v1/queues/q/claim", NULL, trouble);
-    assert_refused("POST /v1/queues/empty/claim?wait=20s", NULL, trouble);
+    assert_refused("POST /v1/queues/leased/claim", NULL, trouble); /* there is nothing in it */
+    assert_refused("POST /v1/queues/unknown/claim", NULL, trouble);
+    assert_refused("POST /v1/queues/unknown/claim?wait=20s", NULL, trouble);
     assert_done_unwritten(trouble);
     served_expect(&s, 200, "GET /v1/tasks/1", NULL);
     const char *figures = served_expect(&s, 200, "GET /metrics", NULL);
