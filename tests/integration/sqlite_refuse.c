@@ -45,16 +45,15 @@ static void submit_aborted(int id, const char *queue) {
     served_expect(&s, 204, what, NULL);
 }
 
-static void lease_task(int id) {
+static long long lease_task(void) {
     served_expect(&s, 201, "POST /v1/queues/leased/tasks?kind=k", "x");
     const char *at = strstr(served_expect(&s, 200, "POST /v1/queues/leased/claim", NULL), "token");
     CHECK(at != NULL);
-    snprintf(finish, sizeof finish, "POST /v1/tasks/%d/finish?token=%lld", id,
-             strtoll(at + strlen("token\":\""), NULL, 10));
+    return strtoll(at + strlen("token\":\""), NULL, 10);
 }
 
 /* A task to be claimed, one to be cancelled, three that are aborted: to be deleted, run, and run by
- * the route for many; and one that a worker has. */
+ * the route for many; and two that workers have. */
 static void start_with_tasks(void) {
     served_start_with(&s, NULL, say_into_file);
     served_expect(&s, 200, "GET /readyz", NULL);
@@ -63,7 +62,8 @@ static void start_with_tasks(void) {
     submit_aborted(3, "aborted");
     submit_aborted(4, "aborted");
     submit_aborted(5, "many");
-    lease_task(6);
+    snprintf(finish, sizeof finish, "POST /v1/tasks/6/finish?token=%lld", lease_task());
+    lease_task();
 }
 
 /* Why it cannot be written: the word for programs, and a part of the sentence for people. Without
@@ -123,6 +123,16 @@ static void assert_done_unwritten(const struct trouble *trouble) {
     }
 }
 
+/* What changes nothing that has to be written is answered as always, and at once. */
+static void assert_nothing_to_write(void) {
+    assert_has(served_expect(&s, 409, "DELETE /v1/tasks/1", NULL), "cancel it first");
+    served_expect(&s, 202, "POST /v1/tasks/1/run", NULL);
+    assert_has(served_expect(&s, 409, "DELETE /v1/tasks/7", NULL), "cancel it first");
+    served_expect(&s, 202, "POST /v1/tasks/7/run", NULL);
+    served_expect(&s, 202, "POST /v1/tasks/7/cancel", NULL); /* its worker is asked to give up */
+    served_expect(&s, 404, "POST /v1/tasks/999/cancel", NULL);
+}
+
 static void assert_not_ready(const char *word) {
     struct answer a = served_ask(&s, "GET /readyz", NULL);
     assert_int_equal(a.code, 503);
@@ -141,6 +151,7 @@ static void assert_refuses_all(const struct trouble *trouble) {
     assert_refused("POST /v1/queues/leased/claim", NULL, trouble); /* there is nothing in it */
     assert_refused("POST /v1/queues/unknown/claim", NULL, trouble);
     assert_refused("POST /v1/queues/unknown/claim?wait=20s", NULL, trouble);
+    assert_nothing_to_write();
     assert_done_unwritten(trouble);
     served_expect(&s, 200, "GET /v1/tasks/1", NULL);
     const char *figures = served_expect(&s, 200, "GET /metrics", NULL);

@@ -255,8 +255,10 @@ static int wait_for_end(struct end_wait *me) {
     return me->wait.status;
 }
 
-/* It is not taken back: if it cannot be written now, it will be later. A synchronous store is of an
- * engine without workers: whoever has claimed the task is the caller. */
+/* A change that was made is not taken back: if it cannot be written now, it will be later. One that
+ * was not (LW_PENDING: the task runs and is only asked to give up, or its state does not fit) has
+ * nothing to be written, and waits for no disk. A synchronous store is of an engine without
+ * workers: whoever has claimed the task is the caller. */
 static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
                            enum lw__change change) {
     struct lw__pump *pump = &lw__sqlite_of(store)->pump;
@@ -269,15 +271,15 @@ static int change_and_wait(struct lw__store *store, uint64_t now, uint64_t id,
         rc == LW_OK && !pump->is_synchronous && !lw__index_is_noted_locked(index, id);
     if (must_await_end)
         lw__journal_await_end_locked(index->journal, &me.wait);
-    else if (rc >= 0)
+    else if (rc == LW_OK)
         lw__journal_await_locked(index->journal, &wait);
     lw__index_unlock(index);
-    if (rc < 0)
+    if (rc != LW_OK)
         return rc;
     if (must_await_end && index->hooks.relieve)
         index->hooks.relieve(index->hooks.user);
     int status = must_await_end ? wait_for_end(&me) : lw__pump_await(pump, &wait);
-    return status < 0 ? LW_EUNSURE : rc;
+    return status < 0 ? LW_EUNSURE : LW_OK;
 }
 
 /* A change of a scope is not taken back, and so the tasks are not that were put with it: if it
