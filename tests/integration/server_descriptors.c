@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { DESCRIPTORS = 64 };
+enum { DESCRIPTORS = 64, IDLE = 80 }; /* connections that wait in the backlog, and say nothing */
 
 static struct served s;
 
@@ -47,6 +48,28 @@ TEST(health_is_answered_and_the_log_says_it_when_descriptors_are_used_up) {
     answer_free(&a);
     CHECK(!strstr(served_expect(&s, 200, "GET /metrics", NULL), "connections_spared_total 0\n"));
 
+    for (int i = 0; i < count; i++)
+        close(idle[i]);
+    await_that(served_code(&s, "POST /v1/queues/q/tasks?kind=k", "x") == 201);
+    served_stop(&s);
+}
+
+/* They stand before whoever asks, and each has the reserve in its turn. With a second for each the
+ * answer would take 80 s, and the read ends after 50. */
+TEST(health_is_answered_behind_many_connections_that_say_nothing) {
+    int idle[DESCRIPTORS + IDLE], count = 0;
+    struct timeval limit = {.tv_sec = 50};
+    served_start_with(&s, NULL, have_few);
+    while (count < DESCRIPTORS + IDLE)
+        idle[count++] = served_connect(&s);
+    int fd = served_connect(&s);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    send_request(fd, "GET /healthz", NULL, 0);
+    struct answer a = read_answer(fd, false);
+    assert_int_equal(a.code, 200);
+    answer_free(&a);
+    close(fd);
+    CHECK(is_logged("file descriptors are used up"));
     for (int i = 0; i < count; i++)
         close(idle[i]);
     await_that(served_code(&s, "POST /v1/queues/q/tasks?kind=k", "x") == 201);

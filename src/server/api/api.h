@@ -39,6 +39,7 @@
 #define LW__PIPELINE_MAX 64       /* requests of one connection that are under way */
 #define LW__TURNED_AWAY_MAX 256   /* connections beyond the limit, that are told so */
 #define LW__SPARE_MS 1000         /* for a request on the spare descriptor */
+#define LW__SPARE_IDLE_MS 50      /* until its first byte */
 #define LW__SPARE_LOG_MS 60000    /* between two records that descriptors are used up */
 #define LW__ANSWER_MAX (64 << 20) /* bytes of an answer */
 #define LW__ANSWER_HIGH 65536     /* bytes not taken: no further request is begun */

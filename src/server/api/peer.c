@@ -112,6 +112,15 @@ static enum phase phase_of(const struct lw__peer *peer) {
     return lw__conn_input(peer->conn).size > 0 ? PHASE_HEAD : PHASE_IDLE;
 }
 
+/* A connection that sends nothing keeps the spare descriptor for a moment only: many idle ones may
+ * stand in the backlog before a request for the health. The first bytes give it the time for a
+ * request; no phase of that has a deadline of its own. */
+static void give_spare_time(struct lw__peer *peer) {
+    if (peer->phase == PHASE_NONE)
+        lw__conn_expect(peer->conn, LW__SPARE_MS);
+    peer->phase = PHASE_BUSY;
+}
+
 static void set_deadline(struct lw__peer *peer) {
     const struct lw__serve_config *config = peer->server->config;
     enum phase phase = phase_of(peer);
@@ -391,6 +400,8 @@ void lw__peer_ready(struct lw__peer *peer) {
 
 static void on_data(struct lw__conn *conn) {
     struct lw__peer *peer = conn->user;
+    if (peer->is_spare)
+        give_spare_time(peer);
     peer->heard_after = peer->server->claims.handed_total;
     if (peer->handed && lw__conn_pending(conn) == 0)
         release_handed(peer, false);
@@ -522,7 +533,7 @@ void lw__peer_accept(void *user, int fd, const struct lw__listener *listener) {
     if (peer->is_spare) {
         server->spared_total++;
         log_spare(server);
-        lw__conn_expect(peer->conn, LW__SPARE_MS);
+        lw__conn_expect(peer->conn, LW__SPARE_IDLE_MS);
     } else if (server->loop.conn_count - server->turned_away
                > (uint64_t)server->config->connections_max)
         turn_away(peer);
