@@ -709,6 +709,9 @@ TEST(a_busy_queue_gets_the_place_of_an_idle_one_and_no_counter_goes_back) {
                 && is_shown(fourth, "default"));
     check_counters(third, fourth, NULL);
     EXPECT(fourth, "legwork_queue_tasks_submitted_total{queue=\"queue-149\"}", 0);
+    /* nothing was submitted: no counter may look as if it were */
+    const char *others = "legwork_queue_tasks_submitted_total{queue=\"(other)\"}";
+    assert_true(value_of(fourth, others) == value_of(third, others));
     run_tasks("queue-149", 7);
     run_tasks("queue-140", 3);
     struct page *fifth = read_page();

@@ -518,6 +518,26 @@ TEST(an_idle_owner_sees_that_another_has_come) {
     close_engine(open_owner());
 }
 
+/* A copy of the file from the time before the other owner, for instance: what the first one has in
+ * memory may still be older than what is in there. */
+TEST(an_owner_that_saw_another_does_not_go_on_when_its_nonce_is_back) {
+    lw_engine *engine = open_owner();
+    sqlite3 *db = connect_db(DB);
+    char sql[128];
+    snprintf(sql, sizeof sql, "UPDATE legwork_meta SET value = %lld WHERE key = 'owner_nonce'",
+             (long long)ask(db, "SELECT value FROM legwork_meta WHERE key = 'owner_nonce'"));
+    start(engine);
+    run_sql(db, "UPDATE legwork_meta SET value = 1 WHERE key = 'owner_nonce'");
+    assert_taken(engine);
+    run_sql(db, sql);
+    for (int i = 0; i < 3; i++)
+        assert_taken(engine);
+    assert_int_equal(ask(db, "SELECT count(*) FROM legwork_task"), 0);
+    sqlite3_close(db);
+    lw_stop(engine, LW_DROP, 0);
+    lw_close(engine);
+}
+
 /* The list of what runs belongs to one process: the other one's tasks do not appear in it. */
 TEST(two_owners_do_not_share_the_list_of_what_runs) {
     struct stat before, after;

@@ -116,6 +116,22 @@ TEST(a_checkpoint_without_the_writers_lock_is_none) {
     lw__sqlite_file_close(file);
 }
 
+/* The owner's own ones are of that kind: while somebody else writes, it moves nothing. */
+TEST(the_owner_makes_no_checkpoint_while_another_connection_writes) {
+    struct lw__sqlite_file *file = open_as(LW__SQLITE_OWNER);
+    sqlite3 *other = connect_db(DB);
+    write_pages(file, "CREATE TABLE mine (bytes BLOB); INSERT INTO mine VALUES (zeroblob(65536))");
+    long long before = size_of(DB);
+    run_sql(other, "BEGIN IMMEDIATE");
+    lw__sqlite_checkpoint_now(file);
+    assert_int_equal(size_of(DB), before);
+    run_sql(other, "ROLLBACK");
+    lw__sqlite_checkpoint_now(file);
+    assert_true(size_of(DB) > before);
+    sqlite3_close(other);
+    lw__sqlite_file_close(file);
+}
+
 /* ---- versions ------------------------------------------------------------------------------- */
 
 TEST(versions_of_sqlite_with_the_fault_are_known) {
