@@ -244,6 +244,28 @@ TEST(a_lease_survives_kill_9) {
     served_stop(&s);
 }
 
+/* The server died between its end and the answer to it: the worker says it again to the next. */
+TEST(an_end_is_said_again_to_a_server_that_was_killed_meanwhile) {
+    char body[128];
+    served_start(&s, NULL);
+    submit("", "x");
+    submit("", "x");
+    long long first = claim_token(), second = claim_token();
+    say(204, 1, "finish", first, "", NULL);
+    say(204, 2, "fail", second, "", "no");
+    served_kill(&s);
+    served_start(&s, NULL);
+    say(204, 1, "finish", first, "", NULL);
+    say(204, 2, "fail", second, "", "no");
+    say(409, 1, "fail", first, "", "no");
+    say(409, 2, "finish", second, "", NULL);
+    snprintf(body, sizeof body, "[{\"id\":1,\"token\":\"%lld\",\"outcome\":\"finish\"}]", first);
+    assert_has(expect(200, "POST /v1/settle", body), "{\"id\":1,\"status\":\"LW_OK\"}");
+    assert_state(1, "finished");
+    assert_state(2, "failed");
+    served_stop(&s);
+}
+
 #define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 static void submit_traced(const char *what, const char *trace, const char *body) {
