@@ -173,9 +173,17 @@ static void say_no_handler(struct case_file *c) {
         c->kind, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
+/* Nothing new starts as long as its end could not be written. */
+static void say_no_writing(struct case_file *c) {
+    lw_store_health health = {.status = LW_OK};
+    if (lw_get_store_health(c->engine, &health) == LW_OK && health.status < 0)
+        say(c, "nothing starts until the store can be written again: %s", health.last.message);
+}
+
 static void say_obstacles(struct case_file *c) {
     if (lw__engine_remote(c->engine))
         return; /* the owner knows */
+    say_no_writing(c);
     if (!atomic_load(&c->engine->is_started))
         say(c, "the engine has not been started");
     if (!c->outlook->has_handler)

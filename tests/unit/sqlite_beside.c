@@ -391,6 +391,30 @@ TEST(a_deleted_database_accepts_nothing_and_starts_nothing) {
     assert_int_equal(access(DB, F_OK), -1);
 }
 
+/* "A worker is about to take it" would be no answer. */
+TEST(a_task_that_waits_for_a_store_that_cannot_be_written_says_so) {
+    lw_explanation why;
+    lw_engine *engine = open_owner();
+    handle(engine, "mail", do_done, NULL);
+    start(engine);
+    lw_id later = SUBMIT(engine, .kind = "mail", .delay_ms = 3600000);
+    assert_status(lw_pause(engine, "default"), LW_OK);
+    lw_id now = SUBMIT(engine, .kind = "mail");
+    assert_int_equal(rename(DB, "elsewhere"), 0);
+    await_that(health_of(engine).status == LW_ESYSTEM);
+    assert_status(lw_resume(engine, "default"), LW_OK);
+    assert_status(lw_explain(engine, now, &why), LW_OK);
+    assert_int_equal(why.count, 1);
+    assert_non_null(strstr(why.reasons[0], "nothing starts until the store can be written again"));
+    assert_non_null(strstr(why.reasons[0], "the file was deleted, moved or replaced"));
+    assert_status(lw_explain(engine, later, &why), LW_OK);
+    assert_non_null(strstr(why.reasons[0], "it is scheduled until"));
+    assert_non_null(strstr(why.reasons[1], "nothing starts until the store"));
+    assert_int_equal(rename("elsewhere", DB), 0);
+    await_that(state_of(engine, now) == LW_FINISHED);
+    close_engine(engine);
+}
+
 TEST(a_database_that_comes_back_goes_on_by_itself) {
     lw_engine *engine = open_owner();
     SUBMIT(engine, .kind = "mail");
