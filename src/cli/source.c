@@ -5,13 +5,17 @@
 #include "server/refuse.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
-/* The engine's one worker has its duties, and none of the tasks: all of them are leased. */
+/* New files are for this user alone, as those of `legwork serve`; there is no other thread yet. The
+ * engine's one worker has its duties, and none of the tasks: all of them are leased. */
 static int own(struct lw__source *source, lw_error *err) {
     const char *url = source->common->url;
     if (strncmp(url, "memory:", strlen("memory:")) == 0)
         return lw__refuse(err, LW_EINVAL, "memory: is of one process: ask its server instead");
+    mode_t before = umask(077);
     int rc = lw_open(&source->engine, url, LW_ENGINE_OPTIONS(.workers = 1), err);
+    umask(before);
     if (rc == LW_OK)
         rc = lw_start(source->engine, err);
     if (rc == LW_OK && source->common->is_verbose)

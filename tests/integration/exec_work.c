@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct served s, worker;
@@ -401,6 +402,23 @@ TEST(the_tasks_of_a_store_are_done_without_a_server) {
     assert_has(said, "0001: done");
     assert_int_equal(RUN("ls", STORE), 0);
     assert_has(said, "finished");
+}
+
+/* Like those of a server: payloads are secret. */
+TEST(new_files_of_a_store_that_a_worker_owns_are_its_users_alone) {
+    static const char *const names[] = {"tasks.db", "tasks.db-owner", "tasks.db-running"};
+    struct stat st;
+    umask(0);
+    WORK(STORE, "--", "touch", "made");
+    while (RUN("submit", "k", "secret", STORE, "--wait") == 3)
+        ;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(stat(names[i], &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+    }
+    assert_int_equal(stat("made", &st), 0); /* what commands write is theirs */
+    assert_int_equal(st.st_mode & 0777, 0666);
+    stop_worker();
 }
 
 TEST(a_task_that_comes_while_the_store_is_opened_is_done) {
